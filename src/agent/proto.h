@@ -1,0 +1,173 @@
+/*
+ * proto.h - what anybox and boxinit say to each other.
+ *
+ * One connection carries one conversation. The agent speaks first: HELLO, at
+ * once; the client need not wait for it before it sends its request. Locally a
+ * connection is one unix-socket connection per call; later the same frames run
+ * through a relay exec (docker) and an SSH channel.
+ *
+ * exec is "start a task, attach to it". EXEC starts a command and attaches this
+ * connection: STARTED, any number of DATA, one ENDED. DETACH, or the connection
+ * going away, leaves the command running: to kill is a separate request (KILL, on
+ * the same or on another connection), so nothing is lost when a client dies. The
+ * agent spools both streams, bounded (SPOOL_*), and ATTACH continues at any
+ * offset. Finished commands are remembered until their ENDED was delivered to an
+ * attached client, else for TASK_KEEP_MS, and never more than TASKS_KEPT.
+ *
+ * File requests are answered by a forked worker that has the payload's uid, no
+ * capabilities and the seccomp filter, inside the box's mount namespace: it can do
+ * exactly what code in the box could, so no path needs checking. Paths are
+ * absolute, or relative to WORK_DIR, or start with "~".
+ */
+#ifndef AGENT_PROTO_H
+#define AGENT_PROTO_H
+
+#define AGENT_VERSION 1
+
+#define BOX_HOME     "/home/user"
+#define BOX_WORK_DIR "/workspace"
+#define BOX_USER     "user"
+#define BOX_UID      1000 /* of the payload, inside */
+#define BOX_PATH     "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+#define SPOOL_HEAD     (64u << 10)   /* of each stream, kept from the start */
+#define SPOOL_TAIL     (960u << 10)  /* and from the end, when nobody reads */
+#define TASKS_MAX      256           /* running at once in a box */
+#define TASKS_KEPT     64            /* finished, not collected */
+#define TASK_KEEP_MS   (60 * 60 * 1000)
+#define ID_MAX         64            /* bytes of a task id */
+#define ARGV_MAX       4096
+#define ENV_MAX        4096
+#define PATH_MAX_BYTES 4096
+#define NAME_LIST_MAX  100000        /* entries that one LIST looks at per folder */
+#define KILL_GRACE_MS  2000          /* between TERM and KILL */
+
+/* Where a command's descriptors come from. */
+enum frame_type {
+    /* ---- client to agent ---- */
+
+    /* str id, list argv, str cwd, list env, u8 stdin (0 /dev/null, 1 INPUT frames),
+     * u64 timeout_ms (0 none), u32 grace_ms.
+     * argv[0] without '/' is looked up in the command's PATH. The command gets its own
+     * session. When timeout_ms passes, the session and its descendants get TERM and
+     * after grace_ms KILL; ENDED says timed_out. FAIL before STARTED: it never ran
+     * (ERR_NOT_FOUND cwd or program, ERR_LIMIT no process to be had, ERR_EXISTS id). */
+    FRAME_EXEC = 1,
+    /* str id, u64 from_out, u64 from_err. Answers as EXEC from there on. One client at a
+     * time: a new one takes over and the old connection is closed. */
+    FRAME_ATTACH = 2,
+    /* bytes (a str) for the attached command's stdin; empty: end of input. */
+    FRAME_INPUT = 3,
+    /* (none) on an attached connection: leave the command running. The agent closes. */
+    FRAME_DETACH = 4,
+    /* str id, u32 grace_ms: TERM to the session and its descendants, KILL after the
+     * grace. Sent on an attached connection it is not answered itself (ENDED follows);
+     * on another one: OK at once. A finished command: OK. */
+    FRAME_KILL = 5,
+    /* str id -> TASK, or FAIL ERR_NOT_FOUND. Empty id: one TASK for each, then OK. */
+    FRAME_STATE = 6,
+
+    /* str path, u8 follow links -> ENTRY */
+    FRAME_STAT = 10,
+    /* str path, u8 recursive, u32 max -> ENTRY for each, pre-order, sorted by name in each
+     * folder, links not followed, at most max; OK with a u8: 1 when there was more. */
+    FRAME_LIST = 11,
+    /* str path, u64 from, u64 max -> ENTRY (of the open file), CHUNKs, OK */
+    FRAME_READ = 12,
+    /* str path, u32 mode (0: 0644, or the old file's), u8 flags (WRITE_*), then CHUNKs from
+     * the client, the last one empty -> ENTRY of the new file. Atomic: temporary file in
+     * the same folder, fsync not needed, rename. A connection that ends early leaves
+     * nothing behind. */
+    FRAME_WRITE = 13,
+    /* str path -> OK. mkdir -p */
+    FRAME_MKDIR = 14,
+    /* str path -> OK. rm -rf, missing is success, links are removed and not followed */
+    FRAME_REMOVE = 15,
+
+    /* (none) -> USAGE */
+    FRAME_USAGE = 20,
+    /* u64 lifetime_ms from now (0: leave), u64 idle_ms (0: leave) -> OK */
+    FRAME_EXTEND = 21,
+    /* (none) -> OK, then PID 1 ends and everything with it */
+    FRAME_SHUTDOWN = 22,
+
+    /* ---- agent to client ---- */
+
+    /* u32 version, u32 lowest version it speaks */
+    FRAME_HELLO = 64,
+    /* u32 pid in the box */
+    FRAME_STARTED = 65,
+    /* u8 stream (0 stdout, 1 stderr), u64 offset of the first byte, str bytes. An offset
+     * beyond the end of the last DATA: what lies between was lost. */
+    FRAME_DATA = 66,
+    /* u8 how (END_*), u32 exit code or signal, u8 timed_out, u8 oom (OOM_*), u64 wall_ms,
+     * u64 stdout bytes, u64 stderr bytes in all */
+    FRAME_ENDED = 67,
+    /* str id, u8 running, then the fields of ENDED (zeros while running), u64 started_wall_ms */
+    FRAME_TASK = 68,
+    /* str path, u8 type (ENTRY_*), u32 mode (07777 bits), u64 size, u64 mtime seconds */
+    FRAME_ENTRY = 69,
+    /* str bytes (file contents, both ways); empty: the end where a request says so */
+    FRAME_CHUNK = 70,
+    /* u64 memory_used, u64 memory_limit (0 unknown), u64 disk_used, u64 disk_total,
+     * u32 processes, u32 tasks running, u64 idle_ms so far, u64 ms until the hard end (0 none) */
+    FRAME_USAGE_IS = 71,
+    /* u8 more (see LIST; else 0) */
+    FRAME_OK = 72,
+    /* u8 err_kind, u32 errno, str message */
+    FRAME_FAIL = 73,
+};
+
+enum { END_EXITED = 0, END_SIGNALED = 1 };
+enum { OOM_NO = 0, OOM_YES = 1, OOM_UNKNOWN = 2 };
+enum { ENTRY_FILE = 0, ENTRY_DIR = 1, ENTRY_LINK = 2, ENTRY_OTHER = 3 };
+enum {
+    WRITE_PARENTS = 1 << 0, /* make missing folders */
+    WRITE_APPEND = 1 << 1,  /* old contents first (still atomic) */
+    WRITE_NEW = 1 << 2,     /* ERR_EXISTS when it is there */
+};
+
+/*
+ * boxinit's command line: "boxinit box". Descriptors:
+ *   3  the spec: one frame of type FRAME_SPEC, then EOF
+ *   4  the report: a SPEC_READY frame when the box serves, or a FAIL frame; then EOF
+ *   5  the box's folder in the state directory (O_PATH or O_RDONLY): the listening
+ *      socket AGENT_SOCKET is made there, and END_FILE is opened for writing
+ *   6  (optional, spec.keep_fd) a descriptor that PID 1 keeps open for its lifetime:
+ *      the lock of the box's uid range
+ */
+#define SPEC_FD   3
+#define REPORT_FD 4
+#define FOLDER_FD 5
+#define KEEP_FD   6
+
+#define AGENT_SOCKET "agent.sock"
+#define END_FILE     "end" /* PID 1 writes why it ended: "idle", "lifetime", "shutdown" */
+
+enum {
+    /* The spec, in this order:
+     *   str hostname
+     *   u8  uid mode: 0 one uid (ours), 1 write the maps ourselves (root),
+     *       2 by newuidmap and newgidmap
+     *   u32 first outside uid of the range, u32 first outside gid (modes 1, 2)
+     *   u32 size of the range
+     *   list env        KEY=value of every command in the box (PATH, HOME... first)
+     *   list ro_binds   host paths shown read-only at the same place; missing ones are
+     *                   skipped, symbolic links are remade as links
+     *   list etc_binds  the same for names below /etc
+     *   u64 disk_bytes  size of the writable tmpfs
+     *   u64 memory_bytes, u32 pids, u32 open_files   rlimits, 0 none (RLIMIT_AS, NPROC, NOFILE)
+     *   list cgroup_procs   cgroup.procs files to join before anything else
+     *   str oom_file    memory.oom_control or memory.events, "" none
+     *   str memory_file memory.usage_in_bytes or memory.current, "" none
+     *   u64 memory_limit    what the cgroup enforces, 0 none (for USAGE)
+     *   u64 lifetime_ms (0 none), u64 idle_ms (0 none)
+     *   u8  network     0 none (only value for now)
+     *   u8  keep_fd     1: KEEP_FD is there
+     */
+    FRAME_SPEC = 100,
+    /* u32 pid of PID 1 as the host sees it */
+    FRAME_READY = 101,
+};
+
+#endif

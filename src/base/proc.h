@@ -1,0 +1,39 @@
+/*
+ * proc.h - start a process. The only way to do it in the server, by posix_spawn:
+ * a threaded program must not fork.
+ */
+#ifndef BASE_PROC_H
+#define BASE_PROC_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/ctx.h"
+#include "base/err.h"
+
+struct proc_fd {
+    int from, to; /* `from` in this process becomes `to` in the child */
+};
+
+struct proc_spec {
+    const char *file;        /* absolute, or looked up in PATH */
+    const char *const *argv; /* NULL-terminated */
+    const char *const *envp; /* NULL-terminated; NULL: an empty environment */
+    const struct proc_fd *fds; /* 0, 1 and 2 that are not named become /dev/null */
+    size_t n_fds;              /* every other descriptor is closed in the child */
+    bool new_session;
+};
+
+int proc_spawn(const struct proc_spec *spec, pid_t *out, struct err *e) MUST_CHECK;
+/* Waits for the child, obeying ctx. *status as from waitpid(). */
+int proc_wait(const struct ctx *ctx, pid_t pid, int *status, struct err *e) MUST_CHECK;
+/* The folder that holds the running executable, from /proc/self/exe. */
+struct str proc_self_dir(struct arena *a);
+
+/* A process's start time in clock ticks since boot (field 22 of /proc/PID/stat),
+ * which with the boot id names a process for ever. -1: no such process. */
+long long proc_start_time(pid_t pid);
+/* /proc/sys/kernel/random/boot_id without the newline; empty where unknown. */
+struct str proc_boot_id(struct arena *a);
+
+#endif

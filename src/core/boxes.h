@@ -1,0 +1,93 @@
+/*
+ * boxes.h - the boxes we know: names, ids, the selected one, and handles to them.
+ *
+ * What a provider says about a box (is it alive, its limits) is the truth about
+ * the box; the database knows whose it is, its name, and why it ended. Handles
+ * are cached, so that the exec path touches neither the database nor the disk.
+ */
+#ifndef CORE_BOXES_H
+#define CORE_BOXES_H
+
+#include <pthread.h>
+
+#include "base/ctx.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "provider/provider.h"
+#include "store/store.h"
+
+struct boxes;
+struct config;
+
+/* Who asks, and what they have selected: one per stdio process, later one per HTTP
+ * session or key. */
+struct scope {
+    struct str owner;  /* "" the user */
+    struct str folder; /* seeds the selection and names the default box */
+    pthread_mutex_t lock;
+    char selected[72]; /* a box id; guarded by lock */
+    bool seeded;       /* the database was asked; guarded by lock */
+};
+void scope_init(struct scope *s, struct str owner, struct str folder); /* borrows both */
+void scope_fini(struct scope *s);
+
+/* A box as the tools show it. Strings live in ctx->arena. */
+struct box_view {
+    struct box_row row;
+    struct box_info info;   /* what the provider says now; zeroed when not asked */
+    bool alive;             /* its init or agent answered just now */
+    struct str problem;     /* why not alive */
+    bool selected;
+};
+
+struct boxes *boxes_new(const struct config *config, struct store *store, struct err *e);
+void boxes_free(struct boxes *bs);
+
+/* Which box a caller means: exact id (also "provider:ref" and the first 12 digits of
+ * an id), exact name, else the active one. Both empty: the active one. */
+struct box_want {
+    struct str id, name;
+    bool make_default; /* nothing exists and nothing is configured: make a local box */
+};
+
+/* The box that is meant, with a reference for the caller to box_unref(). Unknown:
+ * ERR_NOT_FOUND with a sentence that lists what exists; ended: it says why. *out_id
+ * gets the id (in ctx->arena). Verifies nothing with the backend. */
+struct box *boxes_find(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
+                       const struct box_want *want, struct str *out_id, struct err *e) MUST_CHECK;
+
+/* Tells that the backend said this box is gone: forget the handle, end the row.
+ * `why` replaces nothing that is known better. */
+void boxes_lost(struct boxes *bs, const struct ctx *ctx, struct str id, struct str why);
+
+struct box_order {
+    struct str name;     /* empty: made up ("box-1a2b3c") */
+    struct str provider; /* empty: the default */
+    struct box_spec spec; /* .id and .name are filled in by boxes_create() */
+    bool reuse;          /* a live box of that name is the answer */
+};
+/* Makes it and selects it when none was selected. */
+int boxes_create(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
+                 const struct box_order *order, struct box_view *out, bool *reused,
+                 struct err *e) MUST_CHECK;
+/* Deletes it and everything it left; unselects it. Deleting one that ended is success. */
+int boxes_delete(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
+                 const struct box_want *want, struct str *out_id, struct str *out_name,
+                 struct err *e) MUST_CHECK;
+int boxes_select(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
+                 const struct box_want *want, struct box_view *out, struct err *e) MUST_CHECK;
+/* The active box without making one: ERR_NOT_FOUND when there is none. */
+int boxes_active(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
+                 struct box_view *out, struct err *e) MUST_CHECK;
+
+typedef int box_view_fn(void *arg, const struct box_view *view, struct box *box, struct err *e);
+/* Every live box of the owner, asked now whether it lives; dead ones are ended and
+ * what they left is swept. `box` is NULL where no handle could be had. */
+int boxes_each(struct boxes *bs, const struct ctx *ctx, struct scope *scope, box_view_fn *each,
+               void *arg, struct err *e) MUST_CHECK;
+
+/* A name a person may give: 1 to 64 of letters, digits, '.', '_' and '-', not beginning
+ * with '.' or '-'; not an id. ERR_INVALID says so. */
+int boxes_check_name(struct str name, struct err *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * services.h - everything that lives as long as the process, built in order and
+ * torn down in reverse. Nothing here touches the disk, the network or a backend:
+ * the first answer comes before any of that.
+ */
+#ifndef CORE_SERVICES_H
+#define CORE_SERVICES_H
+
+#include "base/err.h"
+#include "config/config.h"
+
+struct store;
+struct boxes;
+struct pool;
+
+struct services {
+    struct config *config;
+    struct store *store;
+    struct boxes *boxes;
+    struct pool *calls; /* runs tool calls; max_calls threads */
+};
+
+int services_init(struct services *s, const struct config_flags *flags, struct err *e) MUST_CHECK;
+void services_fini(struct services *s);
+
+#endif

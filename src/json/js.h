@@ -1,0 +1,54 @@
+/*
+ * js.h - jansson, with our limits and our text rules.
+ *
+ * The prefix is js_ because json_ belongs to jansson.
+ */
+#ifndef JSON_JS_H
+#define JSON_JS_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/str.h"
+
+/*
+ * Parses one JSON text. Lenient where clients are careless and strict elsewhere:
+ * invalid UTF-8 and lone surrogate escapes become U+FFFD, integers beyond 64 bits
+ * become reals, "\u0000" is kept. Anything else that is not JSON is ERR_INVALID
+ * with line and column. `text` may be rewritten in place (same length).
+ */
+json_t *js_parse(char *text, size_t len, struct err *e) MUST_CHECK;
+
+/* Compact; appended. Escapes nothing that JSON does not demand, except DEL, U+0085,
+ * U+2028 and U+2029. */
+void js_dump(const json_t *v, struct buf *out);
+
+/* A string value from any bytes: invalid UTF-8 is scrubbed, so it never fails. */
+json_t *js_string(struct str s);
+struct str js_str(const json_t *v); /* a view of a string value; empty for others */
+
+/* Member of an object, NULL when v is no object or has none. */
+json_t *js_get(const json_t *v, const char *key);
+/* v[a][b]... ; the list ends with NULL. */
+json_t *js_path(const json_t *v, ...) __attribute__((sentinel));
+
+/*
+ * The raw bytes of a member's value in a JSON text that js_parse() accepted:
+ * js_raw(text, "params", "_meta", "progressToken", NULL). Used to echo ids exactly
+ * as they came. Empty when it is not there. Where a key is repeated the last one
+ * counts, as in jansson.
+ */
+struct str js_raw(struct str text, ...) __attribute__((sentinel));
+/* The raw bytes of element i of an array text; empty behind the last one. */
+struct str js_raw_item(struct str text, size_t i);
+
+static inline void js_decref_(json_t **v)
+{
+    json_decref(*v);
+}
+#define own_json CLEANUP(js_decref_)
+
+#endif

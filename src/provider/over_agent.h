@@ -1,0 +1,36 @@
+/*
+ * over_agent.h - exec, tasks, files by the agent's protocol (agent/proto.h).
+ *
+ * Implemented once for every provider whose boxes run boxinit. A provider embeds
+ * `struct agent_box` as the first member of its own box and tells how to open a
+ * conversation; its provider_ops then name agent_exec, tasks_over_agent and
+ * files_over_agent.
+ */
+#ifndef PROVIDER_OVER_AGENT_H
+#define PROVIDER_OVER_AGENT_H
+
+#include "provider/provider.h"
+
+struct agent_box {
+    struct box box;
+    /* A connected, close-on-exec, non-blocking stream to the box's agent that nobody
+     * else uses; ERR_GONE when the box has ended, with the reason where known. */
+    int (*connect)(struct box *b, const struct ctx *ctx, struct err *e);
+};
+
+int agent_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
+               const struct sink *output, struct exec_result *out, struct err *e);
+extern const struct task_ops tasks_over_agent;
+extern const struct file_ops files_over_agent;
+
+struct agent_usage {
+    int64_t memory_used, memory_limit, disk_used, disk_total, idle_ms, ends_in_ms;
+    int processes, tasks;
+};
+int agent_usage(struct box *b, const struct ctx *ctx, struct agent_usage *out,
+                struct err *e) MUST_CHECK;
+int agent_extend(struct box *b, const struct ctx *ctx, int32_t lifetime_s,
+                 struct err *e) MUST_CHECK;
+int agent_shutdown(struct box *b, const struct ctx *ctx, struct err *e) MUST_CHECK;
+
+#endif

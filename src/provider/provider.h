@@ -1,0 +1,387 @@
+/*
+ * provider.h - the seam between us and the places where code can run.
+ *
+ * A provider is one configured backend (the local kernel, a docker socket, an ssh
+ * host, an OpenSandbox server). A box is one sandbox inside it. To add a backend,
+ * fill in one `struct provider_ops` and list it in registry.c; nothing above this
+ * layer may ask which provider it is talking to.
+ *
+ * Rules every operation obeys:
+ *  - It blocks the calling thread, and sleeps only in ctx_wait() (or in a library
+ *    wait that obeys the same ctx).
+ *  - It may be called from several threads at once, on the same box too.
+ *  - It never logs above debug and never writes to stdout or stderr.
+ *  - Struct str arguments are borrowed for the call. Strings in results live in
+ *    ctx->arena.
+ *  - Out parameters are written on success only.
+ *  - A sink is called on the calling thread, in order, and may stop the
+ *    operation by failing; its error is returned unchanged.
+ *
+ * Capabilities are groups: a provider has a whole group or leaves it NULL. Call
+ * through the box_*() and provider_*() wrappers, which turn a missing group into
+ * ERR_UNSUPPORTED and add which box it was to the message.
+ */
+#ifndef PROVIDER_PROVIDER_H
+#define PROVIDER_PROVIDER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/ctx.h"
+#include "base/err.h"
+#include "base/str.h"
+
+struct provider;
+struct box;
+
+/* ---- bytes in motion ---------------------------------------------------- */
+
+enum stream {
+    STREAM_OUT,
+    STREAM_ERR,
+};
+
+struct sink {
+    int (*write)(void *arg, enum stream from, struct str bytes, struct err *e);
+    /* Optional: `n` bytes of this stream are lost at this point (spool overrun). */
+    void (*lost)(void *arg, enum stream from, uint64_t n);
+    void *arg;
+};
+
+/* read() returns how many bytes it put at `to`, 0 at the end, -1 on error. It must
+ * not block unless `fd` is >= 0: then that descriptor is waited for (readable)
+ * before each read(). */
+struct source {
+    ssize_t (*read)(void *arg, char *to, size_t cap, struct err *e);
+    void *arg;
+    int fd; /* -1: read() never blocks */
+};
+
+/* ---- a box and its life ------------------------------------------------- */
+
+enum network {
+    NETWORK_NONE,
+    NETWORK_INTERNET,
+    NETWORK_HOST,
+};
+
+struct limits { /* 0: not asked for; the provider's default */
+    int64_t memory_bytes;
+    int64_t disk_bytes;
+    int32_t cpu_millis; /* 1500 = one and a half cores */
+    int32_t pids;
+    int32_t open_files;
+    int32_t lifetime_s; /* hard end; 0: none */
+    int32_t idle_s;     /* end after so long without use */
+};
+
+struct box_spec {
+    struct str id;   /* 32 hex digits, minted by the caller: the new box's ref */
+    struct str name;
+    struct str image; /* rootfs, image or template; empty: the provider's default */
+    struct limits limits;
+    enum network network;
+    const struct str *env; /* "KEY=value" */
+    size_t n_env;
+};
+
+enum box_state {
+    BOX_STARTING,
+    BOX_RUNNING,
+    BOX_PAUSED,
+    BOX_GONE,
+    BOX_UNKNOWN, /* could not ask: backend is unreachable */
+};
+
+struct box_info {
+    struct str ref; /* what attach() takes; stored in the database */
+    struct str name;
+    enum box_state state;
+    struct str ended;      /* BOX_GONE: why, as a phrase ("30 min idle"); or empty */
+    struct str tier;       /* what isolates it: "root, cgroup v1", "user, rlimits" */
+    struct str host, user; /* where and as whom its code runs */
+    int32_t port;          /* 0: none */
+    struct limits limits;  /* in force; 0: not limited here */
+    enum network network;
+    int64_t created_at; /* unix seconds */
+    int64_t expires_at; /* unix seconds, 0: no hard end */
+};
+
+typedef int box_info_fn(void *arg, const struct box_info *info, struct err *e);
+
+/* ---- running things ----------------------------------------------------- */
+
+enum exec_shell {
+    SHELL_BASH, /* bash -c command */
+    SHELL_SH,   /* sh -c command */
+    SHELL_NONE, /* argv as it is */
+};
+
+struct exec_req {
+    struct str id; /* names the task; minted by the caller, unique in the box; empty: any */
+    enum exec_shell shell;
+    struct str command;     /* text for the shell */
+    const struct str *argv; /* SHELL_NONE */
+    size_t n_argv;
+    struct str cwd;        /* empty: the box's own default; "~" and relative are fine */
+    const struct str *env; /* "KEY=value", added to the box's own */
+    size_t n_env;
+    const struct source *input; /* NULL: stdin is /dev/null */
+    int64_t timeout_ms; /* kills the whole session; 0: none. Kept by the box itself */
+    int64_t window_ms;  /* only detaches: result EXEC_RUNNING; 0: wait to the end */
+};
+
+enum exec_end {
+    EXEC_EXITED,   /* .code is the exit status */
+    EXEC_SIGNALED, /* .code is the signal */
+    EXEC_RUNNING,  /* detached: the task goes on */
+};
+
+enum known {
+    KNOWN_NO,
+    KNOWN_YES,
+    KNOWN_NOT, /* nobody can tell here */
+};
+
+struct exec_result {
+    enum exec_end end;
+    int code;
+    bool timed_out;
+    enum known oom;
+    int64_t wall_ms;
+    uint64_t out_bytes, err_bytes; /* produced in all, also what was lost */
+};
+
+struct task_state {
+    struct str id;
+    int64_t started_at; /* unix seconds */
+    struct exec_result result; /* .end is EXEC_RUNNING while it runs */
+};
+
+typedef int task_state_fn(void *arg, const struct task_state *state, struct err *e);
+
+/* ---- files -------------------------------------------------------------- */
+
+enum file_type {
+    FILE_REGULAR,
+    FILE_DIR,
+    FILE_SYMLINK,
+    FILE_OTHER,
+};
+
+struct file_info {
+    struct str path;
+    enum file_type type;
+    mode_t mode;
+    int64_t size;
+    int64_t mtime_s;
+};
+
+typedef int file_info_fn(void *arg, const struct file_info *info, struct err *e);
+
+enum write_flags {
+    FILE_PARENTS = 1 << 0, /* make missing folders */
+    FILE_APPEND = 1 << 1,
+    FILE_NEW = 1 << 2, /* ERR_EXISTS when it is there */
+};
+
+/* ---- looking ------------------------------------------------------------ */
+
+#define USAGE_GPUS 16
+
+struct gpu_usage {
+    int index;
+    double busy_pct;
+    int64_t memory_used_mb, memory_total_mb;
+};
+
+struct usage { /* negative: not known */
+    double load_1m, load_5m, load_15m;
+    int cpus;
+    int64_t memory_used, memory_total;
+    int64_t disk_used, disk_total;
+    int processes;
+    struct gpu_usage gpus[USAGE_GPUS];
+    size_t n_gpus;
+};
+
+/* One line of `anybox doctor`. */
+enum check_state {
+    CHECK_OK,
+    CHECK_WARN, /* works, with less than there could be */
+    CHECK_FAIL,
+};
+
+struct check {
+    enum check_state state;
+    struct str what;  /* "user namespaces" */
+    struct str found; /* "allowed", "refused by AppArmor" */
+    struct str fix;   /* the exact command, or empty */
+};
+
+typedef int check_fn(void *arg, const struct check *check, struct err *e);
+
+/* ---- the operations ----------------------------------------------------- */
+
+/* Commands after the call that started them. exec() itself is start + attach. */
+struct task_ops {
+    /* Continue with the output at these offsets; as exec() from there on. */
+    int (*attach)(struct box *b, const struct ctx *ctx, struct str id, uint64_t from_out,
+                  uint64_t from_err, int64_t window_ms, const struct sink *output,
+                  struct exec_result *out, struct err *e);
+    /* Empty id: each task of the box. */
+    int (*state)(struct box *b, const struct ctx *ctx, struct str id, task_state_fn *each, void *arg,
+                 struct err *e);
+    /* TERM to the session and its descendants, KILL after the grace. Returns at once;
+     * already finished is success. */
+    int (*kill)(struct box *b, const struct ctx *ctx, struct str id, int32_t grace_ms,
+                struct err *e);
+};
+
+/* Paths are absolute, relative to the box's work folder, or start with "~". */
+struct file_ops {
+    int (*stat)(struct box *b, const struct ctx *ctx, struct str path, struct file_info *out,
+                struct err *e);
+    /* Pre-order, sorted by name in each folder, links not followed; paths are `dir` as
+     * given plus what is below it. *more: there was more than max. */
+    int (*list)(struct box *b, const struct ctx *ctx, struct str dir, bool recursive, uint32_t max,
+                file_info_fn *each, void *arg, bool *more, struct err *e);
+    /* At most max bytes from `from` on; *out describes the whole file. */
+    int (*read)(struct box *b, const struct ctx *ctx, struct str path, int64_t from, int64_t max,
+                const struct sink *to, struct file_info *out, struct err *e);
+    /* Atomic: readers see the old file or the whole new one. mode 0: the old file's, else 0644. */
+    int (*write)(struct box *b, const struct ctx *ctx, struct str path, mode_t mode,
+                 enum write_flags flags, const struct source *from, struct file_info *out,
+                 struct err *e);
+    int (*mkdir)(struct box *b, const struct ctx *ctx, struct str path, struct err *e);  /* -p */
+    int (*remove)(struct box *b, const struct ctx *ctx, struct str path, struct err *e); /* -rf */
+};
+
+struct meter_ops {
+    int (*usage)(struct box *b, const struct ctx *ctx, struct usage *out, struct err *e);
+};
+
+/* Boxes that are made to order. A provider without it only knows the boxes that
+ * its configuration names. */
+struct factory_ops {
+    struct box *(*create)(struct provider *p, const struct ctx *ctx, const struct box_spec *spec,
+                          struct err *e);
+    /* Gone already is success, and what it left is removed. The handle stays valid until
+     * box_unref(). */
+    int (*destroy)(struct box *b, const struct ctx *ctx, struct err *e);
+    int (*extend)(struct box *b, const struct ctx *ctx, int32_t lifetime_s, struct err *e);
+    /* Remove what dead boxes left behind, of any process. Idempotent, safe beside others. */
+    int (*sweep)(struct provider *p, const struct ctx *ctx, struct err *e);
+};
+
+struct provider_conf {
+    struct str name;        /* "local": shown, and the prefix of refs */
+    struct str state_dir;   /* where it may keep things, 0700, exists */
+    struct str program_dir; /* where boxinit lies */
+    struct limits defaults; /* what a box gets that asks for nothing; 0: no limit */
+};
+
+struct provider_ops {
+    const char *type; /* "local": the configuration keyword and the value in the database */
+
+    /* Must not connect, fork or probe: open is called at start for every configured
+     * provider. Copies what it needs of conf. */
+    struct provider *(*open)(const struct provider_conf *conf, struct err *e);
+    void (*close)(struct provider *p); /* after the last box_unref(); NULL is fine */
+
+    /* Every box of this provider, also those that ended and were not swept yet. */
+    int (*list)(struct provider *p, const struct ctx *ctx, box_info_fn *each, void *arg,
+                struct err *e);
+    /* A handle for a box by the ref that list() gave or we stored. Cheap: need not talk
+     * to the box; ERR_GONE (with the reason where known) when it has ended. */
+    struct box *(*attach)(struct provider *p, const struct ctx *ctx, struct str ref, struct err *e);
+    int (*info)(struct box *b, const struct ctx *ctx, struct box_info *out, struct err *e);
+    void (*release)(struct box *b); /* last reference is gone; the sandbox lives on */
+
+    /*
+     * Run a command. A command that fails is success here: see out->code. -1 before
+     * anything ran: ERR_NOT_FOUND (cwd, program), ERR_GONE (the box has ended), ERR_LIMIT
+     * and so on. -1 with ERR_UNREACHABLE after it started: the connection was lost, output so
+     * far went to the sink. When ctx is cancelled (or its deadline passes) the whole
+     * session in the box is killed and -1 is ERR_CANCELLED (ERR_TIMEOUT).
+     */
+    int (*exec)(struct box *b, const struct ctx *ctx, const struct exec_req *req,
+                const struct sink *output, struct exec_result *out, struct err *e);
+
+    /* What works here and what does not, with the exact fix. */
+    int (*doctor)(struct provider *p, const struct ctx *ctx, check_fn *each, void *arg,
+                  struct err *e);
+
+    const struct factory_ops *factory; /* or NULL */
+    const struct task_ops *tasks;
+    const struct file_ops *files;
+    const struct meter_ops *meter;
+};
+
+/* First member of every implementation's own struct. */
+struct provider {
+    const struct provider_ops *ops;
+    struct str name; /* from the configuration */
+};
+
+struct box {
+    struct provider *provider;
+    struct str ref;
+    atomic_int refs;
+};
+
+/* registry.c: all of them, in alphabetical order, NULL at the end. */
+extern const struct provider_ops *const provider_types[];
+const struct provider_ops *provider_type(struct str type); /* NULL: no such type */
+
+/* The way in. Same contracts as above, plus the checks. */
+int provider_list(struct provider *p, const struct ctx *ctx, box_info_fn *each, void *arg,
+                  struct err *e) MUST_CHECK;
+struct box *provider_attach(struct provider *p, const struct ctx *ctx, struct str ref,
+                            struct err *e) MUST_CHECK;
+struct box *provider_create(struct provider *p, const struct ctx *ctx, const struct box_spec *spec,
+                            struct err *e) MUST_CHECK;
+int provider_doctor(struct provider *p, const struct ctx *ctx, check_fn *each, void *arg,
+                    struct err *e) MUST_CHECK;
+int provider_sweep(struct provider *p, const struct ctx *ctx, struct err *e) MUST_CHECK;
+
+int box_info(struct box *b, const struct ctx *ctx, struct box_info *out, struct err *e) MUST_CHECK;
+int box_destroy(struct box *b, const struct ctx *ctx, struct err *e) MUST_CHECK;
+int box_extend(struct box *b, const struct ctx *ctx, int32_t lifetime_s, struct err *e) MUST_CHECK;
+int box_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
+             const struct sink *output, struct exec_result *out, struct err *e) MUST_CHECK;
+int box_task_attach(struct box *b, const struct ctx *ctx, struct str id, uint64_t from_out,
+                    uint64_t from_err, int64_t window_ms, const struct sink *output,
+                    struct exec_result *out, struct err *e) MUST_CHECK;
+int box_task_state(struct box *b, const struct ctx *ctx, struct str id, task_state_fn *each,
+                   void *arg, struct err *e) MUST_CHECK;
+int box_task_kill(struct box *b, const struct ctx *ctx, struct str id, int32_t grace_ms,
+                  struct err *e) MUST_CHECK;
+int box_file_stat(struct box *b, const struct ctx *ctx, struct str path, struct file_info *out,
+                  struct err *e) MUST_CHECK;
+int box_file_list(struct box *b, const struct ctx *ctx, struct str dir, bool recursive,
+                  uint32_t max, file_info_fn *each, void *arg, bool *more,
+                  struct err *e) MUST_CHECK;
+int box_file_read(struct box *b, const struct ctx *ctx, struct str path, int64_t from, int64_t max,
+                  const struct sink *to, struct file_info *out, struct err *e) MUST_CHECK;
+int box_file_write(struct box *b, const struct ctx *ctx, struct str path, mode_t mode,
+                   enum write_flags flags, const struct source *from, struct file_info *out,
+                   struct err *e) MUST_CHECK;
+int box_file_mkdir(struct box *b, const struct ctx *ctx, struct str path,
+                   struct err *e) MUST_CHECK;
+int box_file_remove(struct box *b, const struct ctx *ctx, struct str path,
+                    struct err *e) MUST_CHECK;
+int box_usage(struct box *b, const struct ctx *ctx, struct usage *out, struct err *e) MUST_CHECK;
+
+struct box *box_ref(struct box *b);
+void box_unref(struct box *b); /* NULL is fine */
+
+/* CLEANUP helper for locals: struct box *b CLEANUP(box_unref_p) = ... */
+static inline void box_unref_p(struct box **b)
+{
+    box_unref(*b);
+}
+
+#endif

@@ -1,0 +1,76 @@
+/*
+ * store.h - the one database: SQLite in WAL mode, shared by every running anybox.
+ *
+ * Opened lazily, by the first operation that needs it. Migrations are additive,
+ * under BEGIN IMMEDIATE with a second look at the version; `min_reader` lets older
+ * running instances go on. One connection per process behind a lock, short
+ * transactions, busy_timeout; no SQL outside this folder. A network file system is
+ * refused with the variable to set. Strings in results live in the given arena.
+ */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+
+struct store;
+
+/* Remembers the folder (0700, made when first needed); opens nothing. */
+struct store *store_new(struct str state_dir);
+void store_free(struct store *s);
+
+/* ---- boxes: what we know about a box beyond what its provider does ---------- */
+
+enum row_state {
+    ROW_STARTING, /* inserted first, so that two first calls make one box */
+    ROW_LIVE,
+    ROW_ENDED, /* kept for a day, so that an error can say why; frees the name */
+};
+
+struct box_row {
+    struct str id;       /* 32 hex digits: the sandbox_id */
+    struct str owner;    /* "" for the user, later the HTTP key's id */
+    struct str name;     /* unique among the owner's rows that are not ended */
+    struct str provider; /* the configured name, "local" */
+    struct str ref;      /* for provider_attach() */
+    struct str image;
+    enum row_state state;
+    struct str ended;    /* why, as a phrase */
+    int64_t created_ms, ended_ms, used_ms; /* wall clock */
+    int64_t expires_ms;  /* 0: no hard end */
+    int64_t starter_pid, starter_start; /* of the process that inserted a STARTING row */
+};
+
+typedef int box_row_fn(void *arg, const struct box_row *row, struct err *e);
+
+/* ERR_EXISTS when the name is taken by a row that is not ended. max_boxes > 0: ERR_LIMIT
+ * when so many rows are not ended (checked in the same transaction). */
+int store_add_box(struct store *s, const struct box_row *row, int64_t max_boxes,
+                  struct err *e) MUST_CHECK;
+int store_box_live(struct store *s, struct str id, struct str ref, int64_t expires_ms,
+                   struct err *e) MUST_CHECK;
+int store_box_ended(struct store *s, struct str id, struct str why, struct err *e) MUST_CHECK;
+int store_box_used(struct store *s, struct str id, struct err *e) MUST_CHECK;
+int store_drop_box(struct store *s, struct str id, struct err *e) MUST_CHECK;
+/* ERR_NOT_FOUND. Ended rows are found by id, not by name, unless there is no other. */
+int store_box_by_id(struct store *s, struct arena *a, struct str owner, struct str id,
+                    struct box_row *out, struct err *e) MUST_CHECK;
+int store_box_by_name(struct store *s, struct arena *a, struct str owner, struct str name,
+                      struct box_row *out, struct err *e) MUST_CHECK;
+/* In order of creation. */
+int store_each_box(struct store *s, struct arena *a, struct str owner, bool with_ended,
+                   box_row_fn *each, void *arg, struct err *e) MUST_CHECK;
+int store_prune(struct store *s, int64_t ended_before_ms, struct err *e) MUST_CHECK;
+
+/* ---- selections: seeds the next process of the same user and folder ---------- */
+
+int store_set_selected(struct store *s, struct str owner, struct str folder, struct str box_id,
+                       struct err *e) MUST_CHECK; /* empty box_id: none */
+int store_get_selected(struct store *s, struct arena *a, struct str owner, struct str folder,
+                       struct str *box_id, struct err *e) MUST_CHECK; /* empty: none */
+
+#endif

@@ -1,0 +1,119 @@
+/*
+ * tool.h - a tool is one row: its parameters as a table, and one function.
+ *
+ * The parameter table gives the JSON schema, decodes and checks the arguments into
+ * a plain struct, and writes docs/tools.md. Decoding is lenient where old clients
+ * need it: numbers and booleans as strings, lists and objects as JSON text, null
+ * as absent, unknown arguments ignored. What is wrong is ERR_INVALID with a
+ * sentence that names the argument and what is accepted.
+ *
+ * A second name for the same thing (a "compat" tool) is a row of its own whose
+ * function renames and reshapes; the work is written once.
+ */
+#ifndef TOOLS_TOOL_H
+#define TOOLS_TOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "base/ctx.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "core/boxes.h"
+#include "core/services.h"
+
+enum param_type {
+    PARAM_STRING,  /* struct str; NUL bytes are refused */
+    PARAM_INTEGER, /* int64_t */
+    PARAM_NUMBER,  /* double */
+    PARAM_BOOLEAN, /* bool */
+    PARAM_SIZE,    /* int64_t bytes: 1048576 or "512m"; shown as a string */
+    PARAM_STRINGS, /* struct str_list */
+    PARAM_ENV,     /* struct str_list of "KEY=value", from an object */
+};
+
+struct str_list {
+    const struct str *items;
+    size_t n;
+};
+
+struct param {
+    const char *name;
+    enum param_type type;
+    size_t offset; /* into the tool's argument struct */
+    bool required;
+    bool hidden;         /* accepted, not in the schema (aliases, seldom needed) */
+    int64_t min, max;    /* numbers; for strings the most bytes in max (0: 1 MiB) */
+    int64_t fallback;    /* integers, sizes, booleans that are absent */
+    const char *fallback_text; /* strings that are absent; and numbers as text */
+    const char *const *choices; /* strings: NULL-terminated list, becomes an enum */
+    const char *help;
+};
+
+enum toolset {
+    TOOLSET_DEFAULT = 1 << 0,
+    TOOLSET_REMOTE = 1 << 1,   /* remote-sandbox */
+    TOOLSET_OPEN = 1 << 2,     /* opensandbox */
+    TOOLSET_MCP = 1 << 3,      /* mcp-sandbox */
+    TOOLSET_ADVANCED = 1 << 4, /* advanced */
+    TOOLSET_ALL = 1 << 5,      /* every tool has it */
+};
+/* "default", "remote-sandbox", "opensandbox", "mcp-sandbox", "advanced", "all";
+ * several with commas. ERR_INVALID lists them. */
+int toolset_parse(struct str name, unsigned *out, struct err *e) MUST_CHECK;
+
+enum tool_hint { /* MCP annotations, told truthfully */
+    HINT_READ_ONLY = 1 << 0,
+    HINT_DESTRUCTIVE = 1 << 1,
+    HINT_IDEMPOTENT = 1 << 2,
+    HINT_OPEN_WORLD = 1 << 3,
+};
+
+struct call;
+
+struct tool {
+    const char *name;
+    const char *title;
+    const char *help; /* leads with the essential; at most 600 bytes */
+    const struct param *params;
+    size_t n_params;
+    size_t args_size;
+    unsigned toolsets;
+    unsigned hints;
+    /* Fills *out (a new reference: the JSON of the answer's text block). The arguments
+     * live in ctx->arena. An error becomes {"error", "code"} with isError. */
+    int (*run)(struct call *c, const void *args, json_t **out, struct err *e);
+};
+
+/* What a running tool may use. */
+struct call {
+    const struct ctx *ctx;
+    const struct services *services;
+    struct scope *scope;
+    unsigned toolsets; /* shown to this client; compat shapes depend on it */
+    bool is_error;     /* a tool may set it: the answer stands, but marked isError */
+    /* Tells the client how it goes, when it asked for that; cheap to call often. */
+    void (*progress)(struct call *c, struct str message);
+};
+
+/* Looks at table.c; NULL when there is none. */
+const struct tool *tool_find(struct str name);
+/* All tools, sorted by name; NULL at the end. */
+extern const struct tool *const tools[];
+
+/* {"type":"object","properties":...}: plain, no unions, every array has items. */
+json_t *tool_schema(const struct tool *t);
+/* Arguments (an object, or NULL) into a new struct in the arena. NULL on error. */
+const void *tool_decode(const struct tool *t, const json_t *arguments, struct arena *arena,
+                        struct err *e) MUST_CHECK;
+/* Decode, run, and the answer as text: compact JSON, valid UTF-8, at most
+ * TOOL_TEXT_MAX bytes. Never fails: errors are part of the answer. */
+#define TOOL_TEXT_MAX (900u << 10)
+void tool_call(const struct tool *t, struct call *c, const json_t *arguments, struct buf *text,
+               bool *is_error);
+
+#endif
