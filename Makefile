@@ -1,0 +1,78 @@
+# A thin front of meson: what people type. The build itself is in meson.build.
+#
+#   make          build/anybox and build/boxinit      make test     all tests
+#   make run      build, then `anybox demo`           make check    analyzers, TSan, more tests
+#   make install  DESTDIR, PREFIX (/usr/local)        make bench    tables of ratios
+#   make dist     a .deb and a tarball in dist/       make fuzz     libFuzzer, 60 s a target
+#   make docs     docs/tools.md, docs/config.md       make test-sdk official SDK clients
+#   make format   clang-format                        make clean
+#
+# Each target first installs the Debian packages it lacks (scripts/setup.sh).
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+PYTHON  := /usr/bin/python3
+SECONDS_EACH ?= 60
+
+# The seeds' program names: their users swap anybox in without touching a configuration.
+LINKS := remote-sandbox-mcp mcp-sandbox mcp-python-sandbox opensandbox-mcp-server
+BIN     = $(DESTDIR)$(PREFIX)/bin
+LIBEXEC = $(DESTDIR)$(PREFIX)/libexec/anybox
+DOC     = $(DESTDIR)$(PREFIX)/share/doc/anybox
+
+.PHONY: all run test check fuzz bench install uninstall dist docs format clean test-sdk build-it
+all: build-it
+
+build-it:
+	@scripts/setup.sh build
+	@scripts/build.sh build
+
+run: build-it
+	@build/anybox demo
+
+test: build-it
+	@scripts/setup.sh test
+	@$(PYTHON) scripts/run-tests.py
+
+check: build-it
+	@scripts/setup.sh check
+	@scripts/check.sh
+
+fuzz:
+	@scripts/setup.sh check
+	@scripts/fuzz.sh $(SECONDS_EACH)
+
+bench: build-it
+	@tests/bench/run
+
+test-sdk: build-it
+	@scripts/setup.sh sdk
+	@tests/sdk/run
+
+# Without packages and compilers when the programs are there: `make && sudo make install`.
+install:
+	@test -x build/anybox -a -x build/boxinit || $(MAKE) --no-print-directory all
+	install -d $(BIN) $(LIBEXEC) $(DOC)
+	install -m 755 build/anybox $(BIN)/anybox
+	install -m 755 build/boxinit $(LIBEXEC)/boxinit
+	for name in $(LINKS); do ln -sfn anybox $(BIN)/$$name; done
+	for file in README.md README.zh-CN.md NEWS.md SECURITY.md LICENSE docs/*.md; do \
+	    if [ -f $$file ]; then install -m 644 $$file $(DOC)/ || exit 1; fi; done
+
+uninstall:
+	rm -f $(BIN)/anybox $(addprefix $(BIN)/,$(LINKS))
+	rm -rf $(LIBEXEC) $(DOC)
+
+dist: build-it
+	@scripts/dist.sh
+
+docs: build-it
+	@scripts/gen-docs.sh docs
+
+format:
+	@scripts/setup.sh check
+	@git ls-files '*.c' '*.h' | xargs clang-format-14 -i
+
+clean:
+	rm -rf build build-* dist
+	find tests scripts -name __pycache__ -prune -exec rm -rf {} +

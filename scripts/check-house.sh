@@ -1,0 +1,34 @@
+#!/bin/sh
+# check-house.sh - the rules of HACKING.md that no compiler knows: who may sleep, no
+# goto, nothing of one developer's machine, no trailing blanks, commit-ready files.
+# Prints each offence as file:line: text and fails when there is one.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+bad=0
+
+# forbid MESSAGE PATTERN PATH... (paths are git pathspecs)
+forbid() {
+    message=$1 pattern=$2
+    shift 2
+    found=$(git grep -nE --untracked "$pattern" -- "$@") || return 0
+    echo "$found" | sed "s|\$|    <- $message|"
+    bad=1
+}
+
+# Below tools/ only ctx_wait() sleeps, so that cancel and deadline always work. boxinit has
+# one poll loop, which is its whole life.
+forbid 'only base/ and serve/ may wait; use ctx_wait()' \
+    '(^|[^[:alnum:]_])(poll|ppoll|select|sleep|usleep|nanosleep|pthread_cond_wait|epoll_wait) *\(' \
+    'src/*.c' ':!src/base/' ':!src/serve/' ':!src/boxinit/'
+forbid 'no goto: use the cleanup attributes of base/own.h' \
+    '(^|[;{} \t])goto +[a-z_]+;' 'src/*.c' 'src/*.h' 'tests/*.c'
+forbid 'no fork in the server: base/proc.h starts processes' \
+    '(^|[^[:alnum:]_])(fork|vfork|clone|daemon) *\(' 'src/*.c' ':!src/boxinit/' ':!src/base/banned.h'
+forbid 'unfinished' '(TODO|FIXME|XXX)([^[:alnum:]]|$)' 'src/' 'tests/' 'scripts/' 'Makefile' \
+    ':!scripts/check-house.sh' ':!tests/fuzz/corpus/'
+forbid 'C comments are /* */' '^[[:space:]]*//' 'src/*.c' 'src/*.h' 'tests/*.c' 'tests/*.h'
+forbid 'trailing blanks' '[[:blank:]]+$' '*.c' '*.h' '*.py' '*.sh' '*.md' 'Makefile' '*.build'
+forbid 'a path of one machine' '(^|[^[:alnum:]._/-])/(work|root)/[a-z]' 'src/' 'tests/*.py' 'scripts/' \
+    'Makefile' '*.md' ':!scripts/check-house.sh'
+
+exit $bad

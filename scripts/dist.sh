@@ -1,0 +1,75 @@
+#!/bin/bash
+# dist.sh - dist/anybox_<version>_<arch>.deb and dist/anybox-<version>-linux-<arch>.tar.gz,
+# both tried out from a temporary folder before they are called done.
+set -eu
+cd "$(dirname "$0")/.."
+version=$(sed -n "s/^ *version : '\(.*\)',$/\1/p" meson.build | head -n 1)
+arch=$(dpkg --print-architecture)
+name=anybox-$version-linux-$(uname -m)
+deb=dist/anybox_${version}_$arch.deb
+tarball=dist/$name.tar.gz
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+chmod 755 "$tmp"
+
+stage() { # stage DESTDIR PREFIX
+    make --no-print-directory -s install DESTDIR="$1" PREFIX="$2"
+    strip "$1$2/bin/anybox" "$1$2/libexec/anybox/boxinit"
+}
+
+# Which packages the program's libraries come from.
+depends() {
+    local libs
+    libs=$(objdump -p "$1" | awk '$1 == "NEEDED" { print $2 }')
+    for lib in $libs; do
+        local path
+        path=$(ldconfig -p | awk -v lib="$lib" '$1 == lib { print $NF; exit }')
+        # The file may be registered under /lib or /usr/lib; they are one folder.
+        dpkg-query -S "$(readlink -f "$path")" 2>/dev/null ||
+            dpkg-query -S "*/$(basename "$(readlink -f "$path")")"
+    done | cut -d: -f1 | sort -u | while read -r package; do
+        # At least the version that it was built with, without revision.
+        dpkg-query -W -f='${Package} (>= ${Version})\n' "$package:$arch" | sed 's/[-+][^)]*)/)/'
+    done | paste -sd, | sed 's/,/, /g'
+}
+
+works_from() { # works_from PREFIX
+    local home
+    home=$(mktemp -d -p "$tmp")
+    ANYBOX_HOME=$home "$1/bin/anybox" --version >/dev/null
+    [ "$(ANYBOX_HOME=$home "$1/bin/anybox" run echo works)" = works ] && return 0
+    echo "dist.sh: anybox run does not work from $1" >&2
+    return 1
+}
+
+mkdir -p dist
+stage "$tmp/deb" /usr
+mkdir "$tmp/deb/DEBIAN"
+cat >"$tmp/deb/DEBIAN/control" <<EOF
+Package: anybox
+Version: $version
+Section: devel
+Priority: optional
+Architecture: $arch
+Maintainer: The anybox developers <anybox@localhost>
+Installed-Size: $(du -sk "$tmp/deb/usr" | cut -f1)
+Depends: $(depends build/anybox), bash
+Recommends: python3, uidmap
+Description: places for AI agents to run code in
+ One small native program that an MCP client (Claude Code, Codex, Cursor, VS Code)
+ starts to give its agent sandboxes: create boxes, run commands in them, move
+ files. Its local boxes are Linux-namespace sandboxes and need no daemon, no image
+ and no root.
+EOF
+dpkg-deb --root-owner-group --build "$tmp/deb" "$deb" >/dev/null
+mkdir "$tmp/tried-deb"
+dpkg-deb -x "$deb" "$tmp/tried-deb"
+works_from "$tmp/tried-deb/usr"
+
+stage "$tmp/tar" "/$name"
+tar -C "$tmp/tar" --owner=0 --group=0 -czf "$tarball" "$name"
+mkdir "$tmp/tried-tar"
+tar -C "$tmp/tried-tar" -xzf "$tarball"
+works_from "$tmp/tried-tar/$name"
+
+ls -l "$deb" "$tarball"
