@@ -48,6 +48,7 @@ void boxes_free(struct boxes *bs);
 struct box_want {
     struct str id, name;
     bool make_default; /* nothing exists and nothing is configured: make a local box */
+    bool *made;        /* NULL, or becomes true when boxes_find() made that box just now */
 };
 
 /* The box that is meant, with a reference for the caller to box_unref(). Unknown:

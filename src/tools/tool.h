@@ -116,4 +116,7 @@ const void *tool_decode(const struct tool *t, const json_t *arguments, struct ar
 void tool_call(const struct tool *t, struct call *c, const json_t *arguments, struct buf *text,
                bool *is_error);
 
+/* docs/tools.md: every tool with its parameters, from the tables. */
+void tools_doc(struct buf *out);
+
 #endif
