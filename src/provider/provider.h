@@ -102,6 +102,7 @@ struct box_info {
     struct str ended;      /* BOX_GONE: why, as a phrase ("30 min idle"); or empty */
     struct str tier;       /* what isolates it: "root, cgroup v1", "user, rlimits" */
     struct str host, user; /* where and as whom its code runs */
+    struct str work_dir, home; /* where commands start, and "~"; empty: not known */
     int32_t port;          /* 0: none */
     struct limits limits;  /* in force; 0: not limited here */
     enum network network;
