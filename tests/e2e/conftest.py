@@ -1,0 +1,96 @@
+"""Fixtures. A test asks for `host` (and starts what it likes), or for `client`, a legacy
+client of a fresh server, or for `box`, a client with a box that is selected. After each
+test its boxes are deleted and nothing of them may be left."""
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+import schema  # noqa: E402
+from host import TIERS, Host, Install, Tier  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+MUST_RUN = os.environ.get("ANYBOX_MUST_RUN", "").split(",")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--tier", choices=("root", "subuid", "plain", "self"),
+                     help="run every test as this kind of user only")
+
+
+def pytest_generate_tests(metafunc):
+    if "tier" in metafunc.fixturenames:
+        chosen = metafunc.config.getoption("--tier")
+        everyone = metafunc.definition.get_closest_marker("every_tier")
+        tiers = [chosen] if chosen else TIERS if everyone else TIERS[:1]
+        metafunc.parametrize("tier", tiers, indirect=True)
+
+
+def pytest_report_header():
+    return [f"as: {', '.join(TIERS)}", f"schemas: {schema.FOLDER if schema.available() else schema.why_not()}"]
+
+
+@pytest.fixture(scope="session")
+def session_folder():
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="abx-", dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def install(session_folder):
+    build = pathlib.Path(os.environ.get("ANYBOX_BUILD") or ROOT / "build").resolve()
+    if not (build / "anybox").exists():
+        pytest.exit(f"{build}/anybox is not built: run make", 2)
+    return Install(build, session_folder)
+
+
+@pytest.fixture(scope="session")
+def tiers_made():
+    return {}
+
+
+@pytest.fixture
+def tier(request, session_folder, tiers_made):
+    name = request.param
+    if name not in tiers_made:
+        made = Tier(name, session_folder)
+        tiers_made[name] = (made, made.refused())
+    made, refused = tiers_made[name]
+    if refused:
+        (pytest.fail if "local" in MUST_RUN else pytest.skip)(f"as {name}: {refused}")
+    return made
+
+
+@pytest.fixture
+def host(install, tier, session_folder, request):
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="t", dir=session_folder))
+    folder.chmod(0o755)
+    world = Host(install, tier, folder)
+    yield world
+    if world.stderr():
+        print("stderr of the servers:\n" + world.stderr()[-5000:])
+    answers = [a for c in world.clients for a in c.answers]
+    notifications = [(c.version, n) for c in world.clients for n in c.notifications]
+    world.finish()
+    shutil.rmtree(folder, ignore_errors=True)
+    schema.check(answers, notifications)
+
+
+@pytest.fixture
+def client(host):
+    return host.server()
+
+
+@pytest.fixture
+def box(client):
+    """A client whose selected box is fresh; box.box_id names it."""
+    made = client.tool("create_sandbox", name="work")
+    client.box_id = made["sandbox_id"]
+    return client

@@ -1,0 +1,244 @@
+"""The machine as the tests see it: who runs the program (the tiers), where its state is,
+which processes, mounts and cgroups belong to boxes, and what a finished test left behind."""
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+from mcp_client import McpClient
+
+IS_ROOT = os.getuid() == 0
+TIERS = ("root", "subuid", "plain") if IS_ROOT else ("self",)
+NAMES = ("remote-sandbox-mcp", "mcp-sandbox", "mcp-python-sandbox", "opensandbox-mcp-server")
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+
+# Runs "$@" as the user $2 with a passwd and subuid of its own, in a mount namespace of
+# its own: the host's /etc is not touched. It execs all the way, so the pid stays.
+AS_USER = """
+for f in passwd group subuid subgid; do
+    mount --bind "$1/$f" "/etc/$f" || exit 125
+done
+id=$2
+shift 2
+exec setpriv --reuid "$id" --regid "$id" --clear-groups -- "$@"
+"""
+
+
+class Tier:
+    """Who runs anybox: root, a user with a range of subuids, one without, or ourselves."""
+
+    def __init__(self, name, folder):
+        self.name = name
+        self.uid = {"root": 0, "subuid": 58801, "plain": 58802}.get(name, os.getuid())
+        self.etc = folder / f"etc-{name}"
+        self.switches = name in ("subuid", "plain")
+        if self.switches:
+            self._make_etc()
+
+    def _make_etc(self):
+        user = f"anybox-{self.name}"
+        ranges = f"{user}:700000000:65536\n" if self.name == "subuid" else ""
+        self.etc.mkdir()
+        for name, extra in (("passwd", f"{user}:x:{self.uid}:{self.uid}::/nonexistent:/bin/sh\n"),
+                            ("group", f"{user}:x:{self.uid}:\n")):
+            (self.etc / name).write_text(pathlib.Path("/etc", name).read_text() + extra)
+        for name in "subuid", "subgid":
+            (self.etc / name).write_text(ranges)
+            (pathlib.Path("/etc") / name).touch()  # something to mount on
+
+    def wrap(self, argv):
+        argv = [str(a) for a in argv]
+        if not self.switches:
+            return argv
+        return ["unshare", "-m", "sh", "-c", AS_USER, "sh", str(self.etc), str(self.uid), *argv]
+
+    def refused(self):
+        """Why the kernel does not let this tier make boxes, or None."""
+        probe = subprocess.run(self.wrap(["unshare", "-Ur", "true"]), stdin=subprocess.DEVNULL,
+                               capture_output=True, text=True, check=False)
+        return None if probe.returncode == 0 else f"user namespaces are refused: {probe.stderr.strip()}"
+
+
+class Install:
+    """A copy of the built programs as `make install` lays them out, readable for everybody.
+    Its path is in no other process's executable, which is how our boxes are told apart."""
+
+    def __init__(self, build, folder):
+        self.folder = folder
+        self.anybox, self.boxinit = folder / "bin/anybox", folder / "libexec/anybox/boxinit"
+        self.anybox.parent.mkdir()
+        self.boxinit.parent.mkdir(parents=True)
+        shutil.copy(build / "anybox", self.anybox)
+        if (build / "boxinit").exists():
+            shutil.copy(build / "boxinit", self.boxinit)
+        for name in NAMES:
+            (self.anybox.parent / name).symlink_to("anybox")
+
+    def box_inits(self):
+        """The pids of every box's PID 1 (and of what sets one up)."""
+        return [pid for pid in pids() if executable(pid).startswith(str(self.boxinit))]
+
+    def box_processes(self):
+        """Every process in a box of ours, PID 1 included."""
+        spaces = {namespace(pid, "pid") for pid in self.box_inits()} - {namespace("self", "pid"), None}
+        ours = set(self.box_inits())
+        return sorted(ours | {pid for pid in pids() if namespace(pid, "pid") in spaces})
+
+
+class Host:
+    """One test's world: a state folder, a project folder, and the programs it started."""
+
+    def __init__(self, install, tier, folder):
+        self.install, self.tier, self.folder = install, tier, folder
+        self.home, self.project, self.user_home = folder / "s", folder / "proj", folder / "home"
+        self.stderr_file = folder / "stderr"
+        for path in self.project, self.user_home:
+            path.mkdir()
+            os.chown(path, tier.uid, tier.uid if tier.switches else -1)
+        os.chown(folder, tier.uid, tier.uid if tier.switches else -1)
+        self.clients = []
+        self.ids = set()
+
+    def env(self, **more):
+        """What the SDKs pass to a server, and where its state is."""
+        return {"HOME": str(self.user_home), "PATH": SYSTEM_PATH, "TERM": "xterm", "SHELL": "/bin/sh",
+                "USER": "tester", "LOGNAME": "tester", "ANYBOX_HOME": str(self.home), **more}
+
+    def server(self, *args, env=None, cwd=None, program=None, **more):
+        """A running stdio server with a client that has shaken hands."""
+        more.setdefault("stderr", open(self.stderr_file, "ab"))
+        argv = self.tier.wrap([program or self.install.anybox, *args])
+        client = McpClient(argv, env=self.env(**(env or {})), cwd=cwd or self.project, **more)
+        self.clients.append(client)
+        return client
+
+    def run(self, *args, env=None, timeout=60, text=True, program=None, **more):
+        """The command line, to its end. The standard input is empty unless given."""
+        if "input" not in more:
+            more.setdefault("stdin", subprocess.DEVNULL)
+        argv = self.tier.wrap([program or self.install.anybox, *args])
+        return subprocess.run(argv, env=self.env(**(env or {})), cwd=self.project, timeout=timeout,
+                              capture_output=True, text=text, check=False, **more)
+
+    def popen(self, *args, env=None, **more):
+        argv = self.tier.wrap([self.install.anybox, *args])
+        return subprocess.Popen(argv, env=self.env(**(env or {})), cwd=self.project, **more)
+
+    def stderr(self):
+        return self.stderr_file.read_text(errors="replace") if self.stderr_file.exists() else ""
+
+    def sweep(self):
+        """Deletes every box through the program itself."""
+        client = self.server()
+        for box in client.tool("list_sandboxes")["sandboxes"]:
+            self.ids.add(box["sandbox_id"])
+            client.tool("delete_sandbox", sandbox_id=box["sandbox_id"])
+        client.close()
+
+    def residue(self):
+        """What is left of boxes that should be gone, as sentences."""
+        found = [f"process {pid}: {command_line(pid)}" for pid in self.install.box_processes()]
+        mounts = pathlib.Path("/proc/self/mountinfo").read_text()
+        found += [f"mount: {line}" for line in mounts.splitlines()
+                  if str(self.home) in line or any(i in line for i in self.ids)]
+        if self.home.is_dir():
+            found += [f"folder: {path}" for path in self.home.rglob("*")
+                      if path.is_dir() and re.fullmatch("[0-9a-f]{32}", path.name)]
+        for cgroup in cgroups():
+            if any(i in str(cgroup) for i in self.ids):
+                found.append(f"cgroup: {cgroup}")
+        return found
+
+    def note_ids(self):
+        """Remembers which boxes this state folder has known, before they are deleted."""
+        if self.home.is_dir():
+            self.ids |= {p.name for p in self.home.rglob("*") if re.fullmatch("[0-9a-f]{32}", p.name)}
+        for client in self.clients:
+            for line in client.lines:
+                self.ids |= set(re.findall("[0-9a-f]{32}", line.decode("utf-8", "replace")))
+
+    def finish(self):
+        """Ends what the test started, deletes its boxes, and tells what is left."""
+        try:
+            for client in self.clients:
+                client.close()
+            self.note_ids()
+            if self.home.exists():
+                self.sweep()
+            wait_until(lambda: not self.residue(), 5)
+            left = self.residue()
+            assert not left, f"left behind: {left}"
+        finally:
+            for client in self.clients:
+                client.kill()
+            for pid in self.install.box_inits():  # so that the next test starts clean
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+# ---- looking at processes ---------------------------------------------------
+
+
+def pids():
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+
+
+def executable(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
+
+
+def namespace(pid, kind):
+    try:
+        return os.readlink(f"/proc/{pid}/ns/{kind}")
+    except OSError:
+        return None
+
+
+def command_line(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def pid_inside(pid):
+    """The pid that a process has in its own namespace: 1 for a box's init."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return None
+    numbers = re.search(r"^NSpid:\s*(.*)$", status, re.M)
+    return int(numbers.group(1).split()[-1]) if numbers else None
+
+
+def is_running(pid):
+    """There, and not a zombie that nobody has waited for yet."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def cgroups():
+    """Every cgroup that could be ours: folders with a box id or our name in their path."""
+    for top, folders, _ in os.walk("/sys/fs/cgroup"):
+        for name in folders:
+            if "anybox" in os.path.join(top, name) or re.search("[0-9a-f]{32}", name):
+                yield pathlib.Path(top, name)
+
+
+def wait_until(what, timeout=10, pause=0.02):
+    """what() until it is true, or the time is over; gives its last value."""
+    end = time.monotonic() + timeout
+    while True:
+        value = what()
+        if value or time.monotonic() > end:
+            return value
+        time.sleep(pause)
