@@ -1,0 +1,151 @@
+#include "agent/request.h"
+
+#include <string.h>
+
+#include "agent/proto.h"
+
+bool request_is_file(uint8_t type)
+{
+    return type >= FRAME_STAT && type <= FRAME_REMOVE;
+}
+
+static int check_text(struct str s, const char *what, size_t max, struct err *e)
+{
+    if (s.len > max) {
+        return err_set(e, ERR_INVALID, "%s of %zu bytes; at most %zu are accepted", what, s.len,
+                       max);
+    }
+    if (str_has(s, '\0')) {
+        return err_set(e, ERR_INVALID, "%s holds a NUL byte, which no program can be given", what);
+    }
+    return 0;
+}
+
+static int check_exec(const struct request *r, struct err *e)
+{
+    if (r->n_argv == 0 || r->argv[0].len == 0) {
+        return err_set(e, ERR_INVALID, "no program to run: argv is empty");
+    }
+    for (size_t i = 0; i < r->n_argv; i++) {
+        if (check_text(r->argv[i], "an argument", FRAME_MAX, e) < 0) {
+            return -1;
+        }
+    }
+    for (size_t i = 0; i < r->n_env; i++) {
+        struct str s = r->env[i];
+        struct str value;
+
+        if (check_text(s, "an environment variable", FRAME_MAX, e) < 0) {
+            return -1;
+        }
+        if (str_cut(s, '=', &value).len == 0 || !str_has(s, '=')) {
+            return err_set(e, ERR_INVALID, "environment: \"%.*s\" is not NAME=value",
+                           STR_ARG(str_head(s, 80)));
+        }
+    }
+    return check_text(r->cwd, "cwd", PATH_MAX_BYTES - 1, e);
+}
+
+static int check_path(const struct request *r, struct err *e)
+{
+    if (r->path.len == 0) {
+        return err_set(e, ERR_INVALID, "the path is empty");
+    }
+    return check_text(r->path, "a path", PATH_MAX_BYTES - 1, e);
+}
+
+static int check(const struct request *r, struct err *e)
+{
+    if (check_text(r->id, "an id", ID_MAX, e) < 0) {
+        return -1;
+    }
+    if (r->type == FRAME_EXEC) {
+        return check_exec(r, e);
+    }
+    if (request_is_file(r->type)) {
+        return check_path(r, e);
+    }
+    if (r->bytes.len > DATA_MAX) {
+        return err_set(e, ERR_PROTOCOL, "%zu bytes in one frame; at most %u are accepted",
+                       r->bytes.len, DATA_MAX);
+    }
+    return 0;
+}
+
+static void get_exec(struct wire_in *in, struct arena *a, struct request *r)
+{
+    r->id = wire_get_str(in);
+    r->n_argv = wire_get_list(in, a, ARGV_MAX, &r->argv);
+    r->cwd = wire_get_str(in);
+    r->n_env = wire_get_list(in, a, ENV_MAX, &r->env);
+    r->with_input = wire_get_u8(in) != 0;
+    r->timeout_ms = wire_get_u64(in);
+    r->grace_ms = wire_get_u32(in);
+}
+
+/* False: no such request. */
+static bool get_task(struct wire_in *in, struct arena *a, struct request *r)
+{
+    switch (r->type) {
+    case FRAME_EXEC: get_exec(in, a, r); return true;
+    case FRAME_ATTACH:
+        r->id = wire_get_str(in);
+        r->from_out = wire_get_u64(in);
+        r->from_err = wire_get_u64(in);
+        return true;
+    case FRAME_KILL:
+        r->id = wire_get_str(in);
+        r->grace_ms = wire_get_u32(in);
+        return true;
+    case FRAME_STATE: r->id = wire_get_str(in); return true;
+    case FRAME_INPUT:
+    case FRAME_CHUNK: r->bytes = wire_get_str(in); return true;
+    case FRAME_EXTEND:
+        r->lifetime_ms = wire_get_u64(in);
+        r->idle_ms = wire_get_u64(in);
+        return true;
+    case FRAME_DETACH:
+    case FRAME_USAGE:
+    case FRAME_SHUTDOWN: return true;
+    default: return false;
+    }
+}
+
+static void get_file(struct wire_in *in, struct request *r)
+{
+    r->path = wire_get_str(in);
+    switch (r->type) {
+    case FRAME_STAT: r->follow = wire_get_u8(in) != 0; return;
+    case FRAME_LIST:
+        r->recursive = wire_get_u8(in) != 0;
+        r->max = wire_get_u32(in);
+        return;
+    case FRAME_READ:
+        r->from = wire_get_u64(in);
+        r->max = wire_get_u64(in);
+        return;
+    case FRAME_WRITE:
+        r->mode = wire_get_u32(in);
+        r->flags = wire_get_u8(in);
+        return;
+    default: return;
+    }
+}
+
+int request_parse(struct frame frame, struct arena *a, struct request *out, struct err *e)
+{
+    struct wire_in in = wire_read(frame.fields);
+
+    *out = (struct request){.type = frame.type};
+    if (request_is_file(frame.type)) {
+        get_file(&in, out);
+    } else if (!get_task(&in, a, out)) {
+        return err_set(e, ERR_PROTOCOL, "unknown request %u; this agent speaks version %d",
+                       frame.type, AGENT_VERSION);
+    }
+    if (!wire_done(&in)) {
+        return err_set(e, ERR_PROTOCOL, "request %u cannot be read: its fields end too %s",
+                       frame.type, in.bad ? "early" : "late");
+    }
+    return check(out, e);
+}
