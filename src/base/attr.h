@@ -11,6 +11,6 @@
 #define CLEANUP(fn)            __attribute__((cleanup(fn)))
 
 #define COUNTOF(array) (sizeof(array) / sizeof((array)[0]))
-#define CONTAINER_OF(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+#define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 #endif

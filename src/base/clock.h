@@ -9,7 +9,7 @@ int64_t clock_boot_ms(void); /* CLOCK_BOOTTIME: goes on while suspended; lifetim
 int64_t clock_wall_ms(void); /* since 1970 */
 
 #define CLOCK_RFC3339_SIZE 32
-/* "2026-11-15T08:52:33Z" (UTC). Returns `to`. */
+/* "2026-11-15T08:52:33Z" (UTC), within 1970..9999. Returns `to`. */
 char *clock_rfc3339(int64_t wall_ms, char to[CLOCK_RFC3339_SIZE]);
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/str.h"
 
 /* Like Python's posixpath.normpath: "." and empty parts go, "a/.." goes, leading
- * ".." of a relative path stays; "" gives ".". */
+ * ".." of a relative path stays; "" gives ".". Other than there, "//a" is "/a". */
 struct str path_clean(struct arena *a, struct str path);
 /* "base/rel", or rel itself when it is absolute; an empty base gives rel. */
 struct str path_join(struct arena *a, struct str base, struct str rel);

@@ -5,11 +5,14 @@
 #ifndef BASE_PROC_H
 #define BASE_PROC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "base/arena.h"
 #include "base/ctx.h"
 #include "base/err.h"
+#include "base/str.h"
 
 struct proc_fd {
     int from, to; /* `from` in this process becomes `to` in the child */

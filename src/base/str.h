@@ -46,7 +46,8 @@ int str_to_bool(struct str s, bool *out, struct err *e) MUST_CHECK;
 /* A size in bytes: "1048576", "512m", "512MiB", "1.5g", "2GB" (all powers of 1024). */
 int str_to_size(struct str s, int64_t *out, struct err *e) MUST_CHECK;
 
-/* How alike two words are (Levenshtein distance), for "did you mean". */
+/* How alike two words are (Levenshtein distance), for "did you mean". Words longer
+ * than 64 bytes are alike to nothing. */
 size_t str_distance(struct str a, struct str b);
 
 #endif

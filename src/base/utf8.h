@@ -15,7 +15,13 @@
 size_t utf8_decode(struct str s, uint32_t *out);
 bool utf8_valid(struct str s);
 
-/* Appends `s` with each maximal invalid run's bytes replaced by U+FFFD. */
+/* What one U+FFFD stands for, where utf8_decode() says 0: the beginning of a code
+ * point that breaks off, or one byte that cannot begin any (as browsers and Python
+ * do it). At least one byte. */
+struct str utf8_bad_run(struct str s);
+
+/* Appends `s` with each bad run replaced by U+FFFD. What is appended is valid even
+ * when `out` is full: no code point is cut in two. */
 void utf8_scrub(struct str s, struct buf *out);
 
 size_t utf8_count(struct str s); /* code points; an invalid byte counts as one */
