@@ -1,1 +1,202 @@
-int main(void){return 0;}
+/* The program's front door: a table of commands, and which one is meant. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/path.h"
+#include "cli.h"
+
+static int cmd_help(struct cli *cli, int argc, char **argv);
+
+static const struct command commands[] = {
+    {"stdio", "", "MCP server on stdin and stdout, for one client",
+     "This is what a client starts; it is also the default when stdin is not a terminal.\n"
+     "stdout carries MCP and nothing else; the log goes to stderr or a file.\n",
+     cmd_stdio},
+    {"run", "[OPTION]... [--] CMD...", "Run one command in a fresh local sandbox",
+     "The exit status is CMD's; 128+N when signal N ended it, 124 after --timeout, 125 when\n"
+     "anybox itself failed, 126 and 127 when CMD cannot be run or is not there. stdin, stdout\n"
+     "and stderr are passed through as they are. The sandbox is deleted afterwards.\n\n"
+     "  --timeout SECONDS  kill the command after so long\n"
+     "  --memory SIZE      such as 512m or 2g\n"
+     "  --cpus NUMBER      such as 1.5\n"
+     "  --pids NUMBER      processes and threads\n"
+     "  --disk SIZE        of what can be written\n"
+     "  --network NAME     none (the default)\n"
+     "  --image NAME       for providers that take images\n"
+     "  --env KEY=VALUE    may be repeated\n"
+     "  --cwd FOLDER       inside the sandbox; /workspace\n",
+     cmd_run},
+    {"ls", "[--json]", "List your sandboxes", "", cmd_ls},
+    {"exec", "[OPTION]... BOX [--] CMD...", "Run a command in a sandbox that exists",
+     "BOX is a name, an id, or the first 12 digits of an id. Exit statuses as with run.\n\n"
+     "  --timeout SECONDS  kill the command after so long\n"
+     "  --env KEY=VALUE    may be repeated\n"
+     "  --cwd FOLDER       inside the sandbox; /workspace\n",
+     cmd_exec},
+    {"cp", "SRC DST", "Copy a file into a sandbox or out of one",
+     "One of the two is BOX:PATH; a relative PATH is below /workspace. Missing folders in the\n"
+     "sandbox are made. Permissions are kept, times and owners are not.\n",
+     cmd_cp},
+    {"rm", "BOX... | --all", "Delete sandboxes and everything in them", "", cmd_rm},
+    {"doctor", "[--json]", "Tell what works here, what does not, and the exact fix",
+     "The exit status is 1 when something that anybox needs is missing.\n", cmd_doctor},
+    {"demo", "", "A guided tour over MCP on this machine; it ends by itself",
+     "Starts a server of its own with its own state folder, plays a session as an agent's\n"
+     "client would, checks every answer, and leaves nothing behind.\n",
+     cmd_demo},
+    {"tools", "[--markdown | --json]", "The tools that agents get, as documentation", "",
+     cmd_tools},
+    {"config", "[--markdown]", "The settings, what they mean and their values now", "", cmd_config},
+    {"help", "[COMMAND]", "This text, or a command's", "", cmd_help},
+};
+
+static const struct command *find_command(struct str name)
+{
+    for (size_t i = 0; i < COUNTOF(commands); i++) {
+        if (str_eq(str_from(commands[i].name), name)) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+static int unknown_command(const struct cli *cli, struct str name)
+{
+    const char *nearest = NULL;
+    size_t best = 3; /* further away is no typing mistake */
+
+    for (size_t i = 0; i < COUNTOF(commands); i++) {
+        size_t d = str_distance(str_from(commands[i].name), name);
+        if (d < best) {
+            best = d;
+            nearest = commands[i].name;
+        }
+    }
+    if (nearest) {
+        return cli_misused(cli, "there is no command '%.*s'; did you mean '%s'?", STR_ARG(name),
+                           nearest);
+    }
+    return cli_misused(cli, "there is no command '%.*s'", STR_ARG(name));
+}
+
+static void overview(struct buf *to)
+{
+    buf_addf(to,
+             PROGRAM " " ANYBOX_VERSION ": sandboxes for AI agents, over MCP, and for people\n\n"
+                     "usage: " PROGRAM " [--config FILE] [--toolset NAME] [COMMAND]\n\n");
+    for (size_t i = 0; i < COUNTOF(commands); i++) {
+        buf_addf(to, "  %-8s %s\n", commands[i].name, commands[i].brief);
+    }
+    buf_addf(to, "\nWithout a command it is an MCP server on stdio, unless stdin is a terminal.\n"
+                 "  --config FILE    read this file instead of the usual ones\n"
+                 "  --toolset NAME   default, remote-sandbox, opensandbox, mcp-sandbox, advanced "
+                 "or all;\n"
+                 "                   several with commas\n"
+                 "  --version\n\n"
+                 "First steps: " PROGRAM " doctor, " PROGRAM " demo, " PROGRAM " run echo hello\n");
+}
+
+static int cmd_help(struct cli *cli, int argc, char **argv)
+{
+    struct buf text own_buf = {0};
+    int status = EXIT_SUCCESS;
+
+    int at = cli_options(cli, NULL, 0, argc, argv, &status);
+    if (at < 0) {
+        return status;
+    }
+    buf_init(&text, 64u << 10);
+    if (at == argc) {
+        overview(&text);
+        return cli_print(cli, &text);
+    }
+    const struct command *c = find_command(str_from(argv[at]));
+    if (!c) {
+        return unknown_command(cli, str_from(argv[at]));
+    }
+    cli_help(c, &text);
+    return cli_print(cli, &text);
+}
+
+/* The HTTP servers among the programs that we are a drop-in for. */
+static bool started_as_http(struct str program)
+{
+    return str_eq(program, S("mcp-sandbox")) || str_eq(program, S("mcp-python-sandbox"));
+}
+
+static bool started_as_stdio(struct str program)
+{
+    return str_eq(program, S("remote-sandbox-mcp")) || str_eq(program, S("opensandbox-mcp-server"));
+}
+
+/* No command was named: a client wants MCP, a person wants to know what this is. */
+static const struct command *usual_command(struct str program)
+{
+    bool person = isatty(STDIN_FILENO) == 1;
+
+    if (person && started_as_http(program)) {
+        (void)fprintf(stderr,
+                      PROGRAM ": %.*s serves HTTP, which this version does not do yet; "
+                              "configure it as an MCP server on stdio.\n",
+                      STR_ARG(program));
+    }
+    return find_command(person && !started_as_stdio(program) ? S("help") : S("stdio"));
+}
+
+/* A descriptor below 3 that is closed would be taken by the next file we open. */
+static void open_missing_std(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0) {
+            (void)open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY);
+        }
+    }
+}
+
+static int print_version(const struct cli *cli)
+{
+    struct buf text own_buf = {0};
+
+    buf_init(&text, 256);
+    buf_addf(&text, PROGRAM " " ANYBOX_VERSION "\n");
+    return cli_print(cli, &text);
+}
+
+int main(int argc, char **argv)
+{
+    struct cli cli = {.flags.program = str_from(argc > 0 ? argv[0] : PROGRAM)};
+    struct str mode = STR_EMPTY;
+    bool version = false, help = false;
+    int64_t port = 0;
+    const struct opt opts[] = {
+        {"--version", OPT_FLAG, &version}, {"--help", OPT_FLAG, &help},    {"-h", OPT_FLAG, &help},
+        {"--mode", OPT_TEXT, &mode},       {"--port", OPT_INTEGER, &port},
+    };
+    int status = EXIT_SUCCESS;
+
+    open_missing_std();
+    int at = cli_options(&cli, opts, COUNTOF(opts), argc, argv, &status);
+    if (at < 0) {
+        return status;
+    }
+    if (version) {
+        return print_version(&cli);
+    }
+    if (mode.len > 0 && !str_eq(mode, S("stdio"))) {
+        return cli_fail(&cli, EXIT_USAGE,
+                        "--mode %.*s: this version speaks MCP on stdio only; HTTP comes later",
+                        STR_ARG(mode));
+    }
+    if (help || at >= argc) {
+        char *none[] = {argv[0], NULL};
+        cli.command = help ? find_command(S("help")) : usual_command(path_base(cli.flags.program));
+        return cli.command->run(&cli, 1, none);
+    }
+    cli.command = find_command(str_from(argv[at]));
+    if (!cli.command) {
+        return unknown_command(&cli, str_from(argv[at]));
+    }
+    return cli.command->run(&cli, argc - at, argv + at);
+}
