@@ -87,6 +87,10 @@ typedef int box_view_fn(void *arg, const struct box_view *view, struct box *box,
 int boxes_each(struct boxes *bs, const struct ctx *ctx, struct scope *scope, box_view_fn *each,
                void *arg, struct err *e) MUST_CHECK;
 
+typedef int provider_fn(void *arg, struct provider *p, struct err *e);
+/* Each configured provider, for `anybox doctor`. */
+int boxes_each_provider(struct boxes *bs, provider_fn *each, void *arg, struct err *e) MUST_CHECK;
+
 /* A name a person may give: 1 to 64 of letters, digits, '.', '_' and '-', not beginning
  * with '.' or '-'; not an id. ERR_INVALID says so. */
 int boxes_check_name(struct str name, struct err *e) MUST_CHECK;

@@ -23,6 +23,9 @@ struct store;
 struct store *store_new(struct str state_dir);
 void store_free(struct store *s);
 
+/* The SQLite that is linked: "3.40.1". */
+const char *store_library(void);
+
 /* ---- boxes: what we know about a box beyond what its provider does ---------- */
 
 enum row_state {
