@@ -16,6 +16,7 @@
 
 #define MCP_MESSAGE_MAX (1u << 20)  /* what we send, at most */
 #define MCP_LINE_MAX    (16u << 20) /* what we accept */
+#define MCP_BATCH_MAX   64u         /* messages in a batch */
 
 struct mcp;
 

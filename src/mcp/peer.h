@@ -1,12 +1,17 @@
 /*
  * peer.h - one client, as the protocol layer sees it: somewhere to send to, and the
  * state that legacy revisions keep per connection.
+ *
+ * A call's messages are sent with `lock` held, so that nothing of a call follows once
+ * its cancellation was read. A transport's send() must therefore not come back here,
+ * and its own lock is taken inside this one.
  */
 #ifndef MCP_PEER_H
 #define MCP_PEER_H
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/list.h"
 #include "base/str.h"
@@ -23,6 +28,7 @@ enum send_kind {
 struct peer_ops {
     /* One JSON text, without the newline. Any thread. */
     void (*send)(struct peer *p, struct str message, enum send_kind kind);
+    bool one_stream; /* all answers share one stream (stdio); HTTP has one per request */
 };
 
 struct peer {
@@ -30,11 +36,16 @@ struct peer {
     struct mcp *mcp;
     struct scope *scope;
     pthread_mutex_t lock;
-    int legacy;        /* enum revision that initialize agreed on, 0 before; guarded by lock */
-    struct list calls; /* struct running.link: calls under way; guarded by lock */
+    int legacy;          /* enum revision that initialize agreed on, 0 before; guarded by lock */
+    struct list calls;   /* struct running.link: calls under way; guarded by lock */
+    pthread_cond_t idle; /* calls became empty */
 };
 
 void peer_init(struct peer *p, const struct peer_ops *ops, struct mcp *mcp, struct scope *scope);
+/* Cancels what runs: commands are killed, their calls answer that they were cancelled. */
+void peer_cancel(struct peer *p);
+/* Waits until nothing runs, at most wait_ms; true when that is so. */
+bool peer_wait(struct peer *p, int64_t wait_ms);
 /* Cancels what runs and waits for it, at most grace_ms; true when all has ended. */
 bool peer_close(struct peer *p, int64_t grace_ms);
 void peer_fini(struct peer *p);

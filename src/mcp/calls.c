@@ -1,0 +1,266 @@
+/*
+ * calls.c - a tool call from its request to its answer.
+ *
+ * A call is a `struct running`: made on the thread that reads messages, entered into
+ * peer->calls before its work begins (so that a cancellation read next finds it), run
+ * on a thread of services->calls, and taken out together with sending its answer.
+ * peer->lock is held for both, and for each progress notification: once
+ * calls_cancel() returns, nothing of the call is sent any more, and once peer->calls
+ * is empty no call touches its peer.
+ */
+#include "mcp/calls.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/ctx.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "base/utf8.h"
+#include "json/js.h"
+#include "mcp/mcp.h"
+
+#define CALL_ARENA_MAX  ((size_t)256 << 20) /* far above what a message of 16 MiB needs */
+#define PROGRESS_GAP_MS 1000
+#define PROGRESS_TEXT   512 /* bytes */
+
+struct running {
+    struct list link; /* peer.calls; guarded by peer->lock */
+    bool taken_back;  /* by the client: send nothing; guarded by peer->lock */
+    struct peer *peer;
+    struct batch *batch; /* held; NULL: none */
+    enum revision rev;
+    const struct tool *tool;
+    json_t *message; /* owned; id and arguments are parts of it */
+    const json_t *id;
+    json_t *arguments; /* NULL: none */
+    struct str raw_id; /* in arena, like token */
+    struct str token;  /* of progress; empty: not wanted */
+    struct cancel cancel;
+    struct arena arena;
+    struct ctx ctx;
+    struct call call;
+    int64_t started_ms;
+    int64_t progress_ms; /* no progress before this; the call's thread only */
+    int64_t progress_n;
+};
+
+static void free_running(struct running *r)
+{
+    cancel_fini(&r->cancel);
+    arena_fini(&r->arena);
+    json_decref(r->message);
+    free(r);
+}
+
+/* {"error":...,"code":...}: the text of a tool's answer when no tool could say it. */
+static void add_problem(struct buf *text, enum err_kind kind, struct str sentence)
+{
+    buf_add(text, S("{\"error\":"));
+    rpc_add_string(text, sentence);
+    buf_addf(text, ",\"code\":\"%s\"}", err_kind_name(kind));
+}
+
+static void add_result(struct buf *out, const struct running *r, struct str text, bool is_error)
+{
+    rpc_begin_result(out, r->raw_id);
+    buf_add(out, S("{\"content\":[{\"type\":\"text\",\"text\":"));
+    rpc_add_string(out, text);
+    buf_add(out, S("}]"));
+    if (is_error) {
+        buf_add(out, S(",\"isError\":true"));
+    }
+    result_end(out, r->rev);
+    buf_addc(out, '}');
+}
+
+/* Escapes can double a text, so only the whole message shows whether it fits. */
+static void add_fitting_result(struct buf *out, const struct running *r, struct str text,
+                               bool is_error)
+{
+    struct buf problem own_buf = {0};
+
+    add_result(out, r, text, is_error);
+    if (!out->cut) {
+        return;
+    }
+    buf_init(&problem, 1024);
+    add_problem(&problem, ERR_LIMIT,
+                S("The answer is larger than 1 MiB as JSON and was not sent; the call itself has "
+                  "ended. Ask for less at a time: fewer bytes, lines or characters."));
+    buf_clear(out);
+    add_result(out, r, buf_str(&problem), true);
+}
+
+static void finish(struct running *r, struct str text, bool is_error)
+{
+    struct peer *p = r->peer;
+    struct buf out own_buf = {0};
+    bool sent;
+
+    buf_init(&out, MCP_MESSAGE_MAX);
+    add_fitting_result(&out, r, text, is_error);
+    lock(&p->lock);
+    sent = !r->taken_back;
+    if (sent) {
+        answer_send(p, r->batch, r->raw_id, buf_str(&out));
+    }
+    if (r->batch != NULL) {
+        batch_release(r->batch);
+    }
+    list_del(&r->link);
+    if (list_empty(&p->calls)) {
+        (void)pthread_cond_broadcast(&p->idle);
+    }
+    unlock(&p->lock);
+    log_line(LOG_INFO, "call", "tool=%s ms=%lld error=%s", r->tool->name,
+             (long long)(clock_mono_ms() - r->started_ms),
+             !sent      ? "cancelled"
+             : is_error ? "yes"
+                        : "no");
+    free_running(r);
+}
+
+static void run_call(void *arg)
+{
+    struct running *r = arg;
+    struct buf text own_buf = {0};
+    bool is_error = false;
+
+    buf_init(&text, TOOL_TEXT_MAX);
+    tool_call(r->tool, &r->call, r->arguments, &text, &is_error);
+    finish(r, buf_str(&text), is_error);
+}
+
+static void send_progress(struct call *c, struct str message)
+{
+    struct running *r = CONTAINER_OF(c, struct running, call);
+    int64_t now = clock_mono_ms();
+    struct buf out own_buf = {0};
+
+    if (r->token.len == 0 || now < r->progress_ms) {
+        return;
+    }
+    r->progress_ms = now + PROGRESS_GAP_MS;
+    r->progress_n++;
+    buf_init(&out, RPC_ID_MAX + (8 * PROGRESS_TEXT));
+    buf_add(&out, S("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{"
+                    "\"progressToken\":"));
+    buf_add(&out, r->token);
+    buf_addf(&out, ",\"progress\":%lld", (long long)r->progress_n);
+    if (revision_has(r->rev, REV_PROGRESS_TEXT) && message.len > 0) {
+        buf_add(&out, S(",\"message\":"));
+        rpc_add_string(&out, utf8_head(message, PROGRESS_TEXT));
+    }
+    buf_add(&out, S("}}"));
+
+    LOCKED(&r->peer->lock);
+    if (!r->taken_back) {
+        r->peer->ops->send(r->peer, buf_str(&out), SEND_NOTICE);
+    }
+}
+
+static struct running *new_running(const struct exchange *x, const struct tool *t,
+                                   json_t *arguments)
+{
+    const struct rpc_msg *msg = x->msg;
+    const json_t *token = js_path(msg->params, "_meta", "progressToken", NULL);
+    struct running *r = xcalloc(1, sizeof(*r));
+
+    r->peer = x->peer;
+    r->batch = x->batch;
+    r->rev = x->rev;
+    r->tool = t;
+    r->message = json_incref(msg->json);
+    r->id = msg->id;
+    r->arguments = arguments;
+    arena_init(&r->arena, CALL_ARENA_MAX);
+    r->raw_id = arena_str(&r->arena, msg->raw_id);
+    if (token != NULL) {
+        struct str raw = js_raw(msg->text, "params", "_meta", "progressToken", NULL);
+
+        r->token = arena_str(&r->arena, rpc_echo(token, raw));
+    }
+    r->cancel.fd = -1; /* until calls_start() has made one */
+    r->ctx = (struct ctx){.arena = &r->arena, .cancel = &r->cancel};
+    r->call = (struct call){
+        .ctx = &r->ctx,
+        .services = x->peer->mcp->services,
+        .scope = x->peer->scope,
+        .toolsets = x->peer->mcp->toolsets,
+        .progress = send_progress,
+    };
+    r->started_ms = clock_mono_ms();
+    return r;
+}
+
+/* The call cannot run at all; its client hears why from the same place as ever. */
+static void refuse(struct running *r, const struct err *e)
+{
+    struct buf text own_buf = {0};
+
+    buf_init(&text, 2048);
+    if (e->kind == ERR_LIMIT) {
+        char sentence[160];
+
+        (void)snprintf(sentence, sizeof(sentence),
+                       "%lld calls are running, which is the most that may run at once; wait for "
+                       "one to end or cancel one, then call again.",
+                       (long long)r->call.services->config->max_calls);
+        add_problem(&text, ERR_LIMIT, str_from(sentence));
+    } else {
+        add_problem(&text, e->kind, str_from(e->msg));
+    }
+    finish(r, buf_str(&text), true);
+}
+
+void calls_start(const struct exchange *x, const struct tool *t, json_t *arguments)
+{
+    struct running *r = new_running(x, t, arguments);
+    struct peer *p = x->peer;
+    struct err e;
+    bool ready = cancel_init(&r->cancel, &e) == 0;
+
+    if (r->batch != NULL) {
+        batch_hold(r->batch);
+    }
+    lock(&p->lock);
+    list_add_tail(&p->calls, &r->link);
+    unlock(&p->lock);
+    if (!ready || pool_run(p->mcp->services->calls, run_call, r, &e) < 0) {
+        refuse(r, &e);
+    }
+}
+
+/* Strings are compared as such: the same one may be escaped in two ways. */
+static bool same_id(const struct running *r, const json_t *id, struct str raw_id)
+{
+    return str_eq(r->raw_id, raw_id) ||
+           (json_is_string(id) && json_is_string(r->id) && str_eq(js_str(id), js_str(r->id)));
+}
+
+void calls_cancel(struct peer *p, const json_t *id, struct str raw_id)
+{
+    struct list *pos;
+
+    LOCKED(&p->lock);
+    list_each (pos, &p->calls) {
+        struct running *r = list_entry(pos, struct running, link);
+
+        if (same_id(r, id, raw_id)) {
+            r->taken_back = true;
+            cancel_fire(&r->cancel);
+        }
+    }
+}
+
+void calls_cancel_all(struct peer *p)
+{
+    struct list *pos;
+
+    LOCKED(&p->lock);
+    list_each (pos, &p->calls) {
+        cancel_fire(&list_entry(pos, struct running, link)->cancel);
+    }
+}

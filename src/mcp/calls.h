@@ -1,0 +1,23 @@
+/*
+ * calls.h - tool calls under way: started here, found again by their id, ended by a
+ * result or by the client's notifications/cancelled.
+ */
+#ifndef MCP_CALLS_H
+#define MCP_CALLS_H
+
+#include <jansson.h>
+
+#include "mcp/exchange.h"
+#include "tools/tool.h"
+
+/* Runs the tool on a thread of services->calls; it answers by itself. */
+void calls_start(const struct exchange *x, const struct tool *t, json_t *arguments);
+
+/* The client takes a request back: its command is killed and nothing more is sent for
+ * that id. Ids are unique among requests in flight; a client that used one twice takes
+ * both back. An id that nothing runs under is ignored. */
+void calls_cancel(struct peer *p, const json_t *id, struct str raw_id);
+/* All of them, because we are leaving: they still answer. */
+void calls_cancel_all(struct peer *p);
+
+#endif

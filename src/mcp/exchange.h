@@ -1,0 +1,74 @@
+/*
+ * exchange.h - one request on its way through this layer, and where its answer goes:
+ * straight to the peer, or into the array of answers that a batch is owed.
+ */
+#ifndef MCP_EXCHANGE_H
+#define MCP_EXCHANGE_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "core/services.h"
+#include "mcp/peer.h"
+#include "mcp/revision.h"
+#include "mcp/rpc.h"
+
+struct mcp {
+    const struct services *services;
+    unsigned toolsets;
+    struct buf lists[REV_COUNT]; /* results of tools/list; written by mcp_new() only */
+};
+
+struct batch;
+
+struct exchange {
+    struct peer *peer;
+    struct batch *batch; /* NULL: the request came alone */
+    const struct rpc_msg *msg;
+    enum revision rev;
+};
+
+/* `body` is the result as JSON text. */
+void exchange_result(const struct exchange *x, struct str body);
+/* The message is formatted; what is quoted in it must be bounded. */
+void exchange_error(const struct exchange *x, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+/* Who still owes the batch an answer holds it; the last one to let go sends it. */
+struct batch *batch_new(struct peer *p);
+void batch_hold(struct batch *b);
+void batch_add(struct batch *b, struct str raw_id, struct str answer);
+void batch_release(struct batch *b);
+
+/* Sends a finished message to the peer, or adds it to the batch. */
+void answer_send(struct peer *p, struct batch *b, struct str raw_id, struct str answer);
+
+/* methods.c */
+struct method {
+    const char *name;
+    unsigned eras; /* enum era */
+    bool alone;    /* not in a batch */
+    void (*run)(const struct exchange *x);
+};
+enum era {
+    ERA_LEGACY = 1 << 0,
+    ERA_MODERN = 1 << 1,
+};
+const struct method *method_find(struct str name);
+
+/* listing.c: the result of tools/list for each revision. */
+void listing_build(struct mcp *m);
+
+/* The end of a result that began with '{' and has members: who answered, where the
+ * revision wants to know, and the '}'. */
+void result_end(struct buf *out, enum revision rev);
+
+/* peer.c: what initialize agreed on, or what is assumed before it. */
+enum revision peer_revision(struct peer *p);
+void peer_set_revision(struct peer *p, enum revision r);
+
+#define SERVER_NAME "anybox"
+/* What we list changes with our version only, so any cache may hold it for a while. */
+#define CACHE_HINTS ",\"ttlMs\":300000,\"cacheScope\":\"public\""
+
+#endif

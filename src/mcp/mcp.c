@@ -1,0 +1,290 @@
+/*
+ * mcp.c - from a message to a method.
+ *
+ * Every message is judged on its own. A request that claims a protocol version in
+ * params._meta is modern: it stands alone, and this layer neither reads nor writes
+ * what it knows of the connection. Without a claim it is legacy and is served as the
+ * revision that initialize agreed on, or, before that, as 2025-03-26: scripts that
+ * skip the handshake work. A method that only the modern era has is modern even
+ * without a claim, so that its sender hears what is missing.
+ */
+#include "mcp/mcp.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/utf8.h"
+#include "json/js.h"
+#include "mcp/calls.h"
+#include "mcp/exchange.h"
+
+#define WORD_SHOWN 64 /* bytes of a client's word that an error repeats */
+
+struct mcp *mcp_new(const struct services *services, unsigned toolsets)
+{
+    struct mcp *m = xcalloc(1, sizeof(*m));
+
+    m->services = services;
+    m->toolsets = toolsets;
+    listing_build(m);
+    return m;
+}
+
+void mcp_free(struct mcp *m)
+{
+    if (m == NULL) {
+        return;
+    }
+    for (int r = REV_NONE; r < REV_COUNT; r++) {
+        buf_fini(&m->lists[r]);
+    }
+    free(m);
+}
+
+void exchange_result(const struct exchange *x, struct str body)
+{
+    struct buf out own_buf = {0};
+
+    buf_init(&out, MCP_MESSAGE_MAX);
+    rpc_begin_result(&out, x->msg->raw_id);
+    buf_add(&out, body);
+    buf_addc(&out, '}');
+    answer_send(x->peer, x->batch, x->msg->raw_id, buf_str(&out));
+}
+
+static void send_error(struct peer *p, struct batch *b, struct str raw_id, int code,
+                       struct str message, struct str data)
+{
+    struct buf out own_buf = {0};
+
+    buf_init(&out, MCP_MESSAGE_MAX);
+    rpc_add_error(&out, raw_id, code, message, data);
+    answer_send(p, b, raw_id, buf_str(&out));
+}
+
+void exchange_error(const struct exchange *x, int code, const char *fmt, ...)
+{
+    char message[512];
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(message, sizeof(message), fmt, args);
+    va_end(args);
+    send_error(x->peer, x->batch, x->msg->raw_id, code, str_from(message), STR_EMPTY);
+}
+
+static void refuse_version(const struct exchange *x, struct str wanted)
+{
+    char message[256];
+    struct buf data own_buf = {0};
+
+    (void)snprintf(message, sizeof(message),
+                   "Protocol version \"%.*s\" cannot be claimed by a request here; claim %s, or "
+                   "send initialize without a claim for the older ones.",
+                   STR_ARG(utf8_head(wanted, WORD_SHOWN)), revision_name(REV_2026_07_28));
+    buf_init(&data, MCP_MESSAGE_MAX);
+    buf_add(&data, S("{\"supported\":"));
+    revision_add_all(&data);
+    buf_add(&data, S(",\"requested\":"));
+    rpc_add_string(&data, utf8_head(wanted, RPC_ID_MAX));
+    buf_addc(&data, '}');
+    send_error(x->peer, x->batch, x->msg->raw_id, RPC_UNSUPPORTED_VERSION, str_from(message),
+               buf_str(&data));
+}
+
+/* What the modern era demands of every request; true when it is there. */
+static bool check_meta(const struct exchange *x)
+{
+    const json_t *meta = js_get(x->msg->params, "_meta");
+    const json_t *claim = js_get(meta, RPC_META_VERSION);
+
+    if (!json_is_object(meta)) {
+        exchange_error(x, RPC_INVALID_PARAMS,
+                       "\"params\" must have the object \"_meta\" with \"%s\" and \"%s\".",
+                       RPC_META_VERSION, RPC_META_CAPABILITIES);
+        return false;
+    }
+    if (!json_is_string(claim)) {
+        exchange_error(x, RPC_INVALID_PARAMS,
+                       "\"_meta\" must have \"%s\", a string such as \"%s\".", RPC_META_VERSION,
+                       revision_name(REV_2026_07_28));
+        return false;
+    }
+    if (!json_is_object(js_get(meta, RPC_META_CAPABILITIES))) {
+        exchange_error(x, RPC_INVALID_PARAMS,
+                       "\"_meta\" must have \"%s\", an object; {} when there are none.",
+                       RPC_META_CAPABILITIES);
+        return false;
+    }
+    if (!revision_has(revision_find(js_str(claim)), REV_MODERN)) {
+        refuse_version(x, js_str(claim));
+        return false;
+    }
+    return true;
+}
+
+/* We send no log messages, so the level changes nothing; a wrong one is still wrong. */
+static bool check_log_level(const struct exchange *x)
+{
+    static const char *const levels[] = {"debug", "info",     "notice", "warning",
+                                         "error", "critical", "alert",  "emergency"};
+    const json_t *level = js_path(x->msg->params, "_meta", RPC_META_LOG_LEVEL, NULL);
+
+    if (level == NULL) {
+        return true;
+    }
+    for (size_t i = 0; i < COUNTOF(levels); i++) {
+        if (str_eq(js_str(level), str_from(levels[i]))) {
+            return true;
+        }
+    }
+    exchange_error(x, RPC_INVALID_PARAMS,
+                   "\"%s\" must be one of debug, info, notice, warning, error, critical, alert and "
+                   "emergency.",
+                   RPC_META_LOG_LEVEL);
+    return false;
+}
+
+static bool is_modern(const struct rpc_msg *msg, const struct method *method)
+{
+    if (method != NULL && method->eras == ERA_MODERN) {
+        return true;
+    }
+    /* A handshake is never refused for a version, unless it is truly a modern request. */
+    if (str_eq(msg->method, S("initialize"))) {
+        return revision_has(revision_find(js_str(msg->claim)), REV_MODERN);
+    }
+    return msg->claim != NULL;
+}
+
+static void on_request(struct peer *p, struct batch *b, const struct rpc_msg *msg)
+{
+    const struct method *method = method_find(msg->method);
+    bool modern = is_modern(msg, method);
+    struct exchange x = {.peer = p, .batch = b, .msg = msg};
+
+    x.rev = modern ? REV_2026_07_28 : peer_revision(p);
+    if (msg->params != NULL && !json_is_object(msg->params)) {
+        exchange_error(&x, RPC_INVALID_PARAMS, "\"params\" must be an object.");
+        return;
+    }
+    if (modern && !check_meta(&x)) {
+        return;
+    }
+    if (method == NULL || (method->eras & (unsigned)(modern ? ERA_MODERN : ERA_LEGACY)) == 0) {
+        exchange_error(&x, RPC_METHOD_NOT_FOUND,
+                       "There is no method \"%.*s\" here: this server offers tools, by tools/list "
+                       "and tools/call.",
+                       STR_ARG(utf8_head(msg->method, WORD_SHOWN)));
+        return;
+    }
+    if (b != NULL && method->alone) {
+        exchange_error(&x, RPC_INVALID_REQUEST, "%s cannot be part of a batch; send it alone.",
+                       method->name);
+        return;
+    }
+    if (modern && !check_log_level(&x)) {
+        return;
+    }
+    method->run(&x);
+}
+
+/* A cancellation says only which request it means: it is good for both eras. All other
+ * notifications tell nothing that we need. */
+static void on_notification(struct peer *p, const struct rpc_msg *msg)
+{
+    const json_t *id = js_get(msg->params, "requestId");
+    struct str raw_id;
+
+    if (!str_eq(msg->method, S("notifications/cancelled")) || id == NULL) {
+        return;
+    }
+    raw_id = rpc_echo(id, js_raw(msg->text, "params", "requestId", NULL));
+    if (raw_id.len > 0) {
+        calls_cancel(p, id, raw_id);
+    }
+}
+
+static void feed_one(struct peer *p, struct batch *b, json_t *v, struct str text)
+{
+    struct rpc_msg msg;
+
+    rpc_classify(v, text, &msg);
+    switch (msg.kind) {
+    case RPC_REQUEST: on_request(p, b, &msg); break;
+    case RPC_NOTIFICATION: on_notification(p, &msg); break;
+    case RPC_RESPONSE: break; /* we ask nothing, so this is not ours */
+    case RPC_BAD:
+        send_error(p, b, msg.raw_id, RPC_INVALID_REQUEST, str_from(msg.problem), STR_EMPTY);
+        break;
+    }
+}
+
+/* Why the array is not a batch that we serve; NULL when it is. */
+static const char *batch_problem(struct peer *p, const json_t *array)
+{
+    const json_t *element;
+    size_t i;
+
+    if (!revision_has(peer_revision(p), REV_BATCHES)) {
+        return "This protocol version has no batches: send each message on its own.";
+    }
+    if (json_array_size(array) == 0) {
+        return "A batch must have at least one message.";
+    }
+    if (json_array_size(array) > MCP_BATCH_MAX) {
+        return "A batch may have at most 64 messages; send the others separately.";
+    }
+    json_array_foreach (array, i, element) {
+        if (js_path(element, "params", "_meta", RPC_META_VERSION, NULL) != NULL) {
+            return "A request that claims a protocol version cannot be part of a batch; send each "
+                   "message on its own.";
+        }
+    }
+    return NULL;
+}
+
+static void feed_batch(struct peer *p, const json_t *array, struct str text)
+{
+    const char *problem = batch_problem(p, array);
+    struct batch *b;
+
+    if (problem != NULL) {
+        send_error(p, NULL, STR_EMPTY, RPC_INVALID_REQUEST, str_from(problem), STR_EMPTY);
+        return;
+    }
+    b = batch_new(p);
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        feed_one(p, b, json_array_get(array, i), js_raw_item(text, i));
+    }
+    batch_release(b);
+}
+
+void mcp_feed(struct peer *p, char *text, size_t len)
+{
+    struct err e;
+    json_t *v own_json = js_parse(text, len, &e);
+
+    if (v == NULL) {
+        char message[sizeof(e.msg) + 64];
+
+        (void)snprintf(message, sizeof(message), "The message is not valid JSON: %s", e.msg);
+        send_error(p, NULL, STR_EMPTY, RPC_PARSE_ERROR, str_from(message), STR_EMPTY);
+        return;
+    }
+    if (json_is_array(v)) {
+        feed_batch(p, v, (struct str){text, len});
+        return;
+    }
+    feed_one(p, NULL, v, (struct str){text, len});
+}
+
+void mcp_feed_too_long(struct peer *p)
+{
+    send_error(p, NULL, STR_EMPTY, RPC_INVALID_REQUEST,
+               S("The message is longer than 16 MiB and was skipped; send big files in parts."),
+               STR_EMPTY);
+}

@@ -1,0 +1,68 @@
+#include "mcp/peer.h"
+
+#include <time.h>
+
+#include "base/thread.h"
+#include "mcp/calls.h"
+#include "mcp/exchange.h"
+
+void peer_init(struct peer *p, const struct peer_ops *ops, struct mcp *mcp, struct scope *scope)
+{
+    pthread_condattr_t attr;
+
+    *p = (struct peer){.ops = ops, .mcp = mcp, .scope = scope, .legacy = REV_NONE};
+    (void)pthread_mutex_init(&p->lock, NULL);
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&p->idle, &attr);
+    (void)pthread_condattr_destroy(&attr);
+    list_init(&p->calls);
+}
+
+void peer_cancel(struct peer *p)
+{
+    calls_cancel_all(p);
+}
+
+bool peer_wait(struct peer *p, int64_t wait_ms)
+{
+    struct timespec until;
+    int rc = 0;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += (time_t)(wait_ms / 1000);
+    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    LOCKED(&p->lock);
+    while (!list_empty(&p->calls) && rc == 0) {
+        rc = pthread_cond_timedwait(&p->idle, &p->lock, &until);
+    }
+    return list_empty(&p->calls);
+}
+
+bool peer_close(struct peer *p, int64_t grace_ms)
+{
+    peer_cancel(p);
+    return peer_wait(p, grace_ms);
+}
+
+void peer_fini(struct peer *p)
+{
+    (void)pthread_cond_destroy(&p->idle);
+    (void)pthread_mutex_destroy(&p->lock);
+}
+
+enum revision peer_revision(struct peer *p)
+{
+    LOCKED(&p->lock);
+    return p->legacy != REV_NONE ? (enum revision)p->legacy : REV_ASSUMED;
+}
+
+void peer_set_revision(struct peer *p, enum revision r)
+{
+    LOCKED(&p->lock);
+    p->legacy = (int)r;
+}
