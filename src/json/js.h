@@ -17,13 +17,14 @@
 /*
  * Parses one JSON text. Lenient where clients are careless and strict elsewhere:
  * invalid UTF-8 and lone surrogate escapes become U+FFFD, integers beyond 64 bits
- * become reals, "\u0000" is kept. Anything else that is not JSON is ERR_INVALID
- * with line and column. `text` may be rewritten in place (same length).
+ * become reals, "\u0000" is kept in values, of repeated keys the last one counts.
+ * Anything else that is not JSON is ERR_INVALID with line and column. `text` stays as
+ * it is: such repairs are made in a copy, and only when they are needed.
  */
-json_t *js_parse(char *text, size_t len, struct err *e) MUST_CHECK;
+json_t *js_parse(const char *text, size_t len, struct err *e) MUST_CHECK;
 
 /* Compact; appended. Escapes nothing that JSON does not demand, except DEL, U+0085,
- * U+2028 and U+2029. */
+ * U+2028 and U+2029. NULL, and what refers to itself, is "null". */
 void js_dump(const json_t *v, struct buf *out);
 
 /* A string value from any bytes: invalid UTF-8 is scrubbed, so it never fails. */
@@ -38,8 +39,10 @@ json_t *js_path(const json_t *v, ...) __attribute__((sentinel));
 /*
  * The raw bytes of a member's value in a JSON text that js_parse() accepted:
  * js_raw(text, "params", "_meta", "progressToken", NULL). Used to echo ids exactly
- * as they came. Empty when it is not there. Where a key is repeated the last one
- * counts, as in jansson.
+ * as they came: not valid UTF-8 where the text was not, so utf8_scrub() what leaves
+ * the program. Empty when it is not there. Where a key is repeated the last one
+ * counts, as in jansson. Any text is fine: garbage gives something inside it, or
+ * the empty view.
  */
 struct str js_raw(struct str text, ...) __attribute__((sentinel));
 /* The raw bytes of element i of an array text; empty behind the last one. */

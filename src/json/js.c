@@ -1,0 +1,133 @@
+#include "json/js.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/plain.h"
+#include "base/utf8.h"
+#include "json/repair.h"
+
+#define LOAD_FLAGS (JSON_DECODE_ANY | JSON_ALLOW_NUL)
+#define REASON_MAX ((size_t)256)
+
+static int set_error(struct err *e, const json_error_t *error)
+{
+    struct buf reason own_buf = {.max = REASON_MAX};
+
+    /* jansson quotes the text it stumbled over. */
+    plain_text(str_from(error->text), &reason);
+    return err_set(e, ERR_INVALID, "not valid JSON: line %d, column %d: %.*s", error->line,
+                   error->column, STR_ARG(buf_str(&reason)));
+}
+
+json_t *js_parse(const char *text, size_t len, struct err *e)
+{
+    struct buf repaired own_buf = {0};
+    json_error_t error;
+    json_t *v;
+
+    /* jansson takes NULL for a mistake in the call. */
+    v = json_loadb(text ? text : "", text ? len : 0, LOAD_FLAGS, &error);
+    if (v == NULL && repair_text((struct str){text, len}, &repaired)) {
+        v = json_loadb(repaired.p, repaired.len, LOAD_FLAGS, &error);
+    }
+    if (v == NULL) {
+        (void)set_error(e, &error);
+    }
+    return v;
+}
+
+/* How we write the character at the start of `s` when we escape it although JSON does
+ * not demand it, else NULL: it ends a line for some readers, or is invisible. *len gets
+ * its length. */
+static const char *odd_char(struct str s, size_t *len)
+{
+    switch (s.p[0]) {
+    case '\x7F': *len = 1; return "\\u007f";
+    case '\xC2': *len = 2; return str_starts(s, S("\xC2\x85")) ? "\\u0085" : NULL;
+    case '\xE2': *len = 3; break;
+    default: return NULL;
+    }
+    if (str_starts(s, S("\xE2\x80\xA8"))) {
+        return "\\u2028";
+    }
+    return str_starts(s, S("\xE2\x80\xA9")) ? "\\u2029" : NULL;
+}
+
+/* Called with pieces that are whole characters. Those that odd_char() finds only occur
+ * in strings, so escaping them is right wherever they are. */
+static int add_piece(const char *piece, size_t size, void *arg)
+{
+    struct buf *out = arg;
+    struct str s = {piece, size};
+    size_t plain = 0;
+
+    while (plain < s.len) {
+        size_t len = 0;
+        const char *escaped = odd_char(str_skip(s, plain), &len);
+
+        if (escaped == NULL) {
+            plain++;
+            continue;
+        }
+        buf_add(out, str_head(s, plain));
+        buf_add(out, str_from(escaped));
+        s = str_skip(s, plain + len);
+        plain = 0;
+    }
+    buf_add(out, s);
+    return out->cut ? -1 : 0;
+}
+
+void js_dump(const json_t *v, struct buf *out)
+{
+    size_t start = out->len;
+
+    if (json_dump_callback(v, add_piece, out, JSON_COMPACT | JSON_ENCODE_ANY) < 0 && !out->cut) {
+        out->len = start;
+        buf_add(out, S("null"));
+    }
+}
+
+json_t *js_string(struct str s)
+{
+    struct buf clean own_buf = {.max = s.len * 3};
+    json_t *v = s.len > 0 ? json_stringn(s.p, s.len) : json_stringn_nocheck("", 0);
+
+    if (v != NULL) {
+        return v;
+    }
+    utf8_scrub(s, &clean);
+    return json_stringn_nocheck(clean.p, clean.len);
+}
+
+struct str js_str(const json_t *v)
+{
+    if (!json_is_string(v)) {
+        return STR_EMPTY;
+    }
+    return (struct str){json_string_value(v), json_string_length(v)};
+}
+
+json_t *js_get(const json_t *v, const char *key)
+{
+    return json_object_get(v, key);
+}
+
+json_t *js_path(const json_t *v, ...)
+{
+    const char *key;
+    json_t *found = NULL;
+    va_list keys;
+
+    va_start(keys, v);
+    for (key = va_arg(keys, const char *); key != NULL; key = va_arg(keys, const char *)) {
+        found = js_get(v, key);
+        if (found == NULL) {
+            break;
+        }
+        v = found;
+    }
+    va_end(keys);
+    return found;
+}
