@@ -26,31 +26,32 @@ struct config {
     struct arena arena; /* owns every string here */
 
     /* [server] */
-    struct str toolset;      /* "default", "remote-sandbox"...: --toolset, else argv[0], else default */
-    int64_t max_calls;       /* concurrent tool calls; 64 */
+    struct str toolset; /* "default", "remote-sandbox"...: --toolset, else argv[0], else default */
+    int64_t max_calls;  /* concurrent tool calls; 64 */
     /* [log] */
-    struct str log_level;    /* "warning"; ANYBOX_LOG, MCP_LOG_LEVEL */
-    struct str log_file;     /* empty: stderr */
-    int64_t log_max_bytes;   /* 10 MiB */
+    struct str log_level;  /* "warning"; ANYBOX_LOG, MCP_LOG_LEVEL */
+    struct str log_file;   /* empty: stderr */
+    int64_t log_max_bytes; /* 10 MiB */
     /* [defaults] */
     struct str default_provider; /* "local" */
     int64_t exec_timeout_s;      /* 120: for a call that names none */
     int64_t max_output_chars;    /* 20000 */
     /* [local]: what a box gets that asks for nothing */
-    int64_t memory_bytes;  /* 0: half the machine's, at most 4 GiB */
-    int64_t disk_bytes;    /* 0: a quarter of memory_bytes */
-    int64_t cpu_millis;    /* 0: no limit */
-    int64_t pids;          /* 1024 */
-    int64_t open_files;    /* 4096 */
-    int64_t idle_s;        /* 1800 */
-    int64_t lifetime_s;    /* 0: no hard end unless asked */
-    int64_t max_boxes;     /* 0: no limit; live boxes that we made, over all instances */
+    int64_t memory_bytes; /* 0: half the machine's, at most 4 GiB */
+    int64_t disk_bytes;   /* 0: a quarter of memory_bytes */
+    int64_t cpu_millis;   /* 0: no limit */
+    int64_t pids;         /* 1024 */
+    int64_t open_files;   /* 4096 */
+    int64_t idle_s;       /* 1800 */
+    int64_t lifetime_s;   /* 0: no hard end unless asked */
+    int64_t max_boxes;    /* 0: no limit; live boxes that we made, over all instances */
 
-    struct str state_dir;  /* $ANYBOX_HOME, $REMOTE_SANDBOX_MCP_HOME, $XDG_STATE_HOME/anybox, ~/.local/state/anybox */
-    struct str folder;     /* where we were started: CLAUDE_PROJECT_DIR, else the working folder */
-    struct str program;    /* argv[0]'s base name */
-    struct str files;      /* the files that were read, for doctor: "a, b" */
-    struct str problem;    /* empty, or the sentence that tools answer */
+    struct str
+        state_dir; /* $ANYBOX_HOME, $REMOTE_SANDBOX_MCP_HOME, $XDG_STATE_HOME/anybox, ~/.local/state/anybox */
+    struct str folder;  /* where we were started: CLAUDE_PROJECT_DIR, else the working folder */
+    struct str program; /* argv[0]'s base name */
+    struct str files;   /* the files that were read, for doctor: "a, b" */
+    struct str problem; /* empty, or the sentence that tools answer */
 };
 
 /* One setting as documentation sees it. */

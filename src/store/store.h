@@ -28,6 +28,9 @@ const char *store_library(void);
 
 /* ---- boxes: what we know about a box beyond what its provider does ---------- */
 
+#define STORE_ID_LEN       32
+#define STORE_SHORT_ID_LEN 12 /* its first digits, where they are unique */
+
 enum row_state {
     ROW_STARTING, /* inserted first, so that two first calls make one box */
     ROW_LIVE,
@@ -42,29 +45,35 @@ struct box_row {
     struct str ref;      /* for provider_attach() */
     struct str image;
     enum row_state state;
-    struct str ended;    /* why, as a phrase */
+    struct str ended;                      /* why, as a phrase */
     int64_t created_ms, ended_ms, used_ms; /* wall clock */
-    int64_t expires_ms;  /* 0: no hard end */
-    int64_t starter_pid, starter_start; /* of the process that inserted a STARTING row */
+    int64_t expires_ms;                    /* 0: no hard end */
+    int64_t starter_pid, starter_start;    /* of the process that inserted a STARTING row */
 };
 
 typedef int box_row_fn(void *arg, const struct box_row *row, struct err *e);
 
 /* ERR_EXISTS when the name is taken by a row that is not ended. max_boxes > 0: ERR_LIMIT
- * when so many rows are not ended (checked in the same transaction). */
-int store_add_box(struct store *s, const struct box_row *row, int64_t max_boxes,
-                  struct err *e) MUST_CHECK;
+ * when so many rows of all owners are not ended (checked in the same transaction). */
+int store_add_box(struct store *s, const struct box_row *row, int64_t max_boxes, struct err *e)
+    MUST_CHECK;
 int store_box_live(struct store *s, struct str id, struct str ref, int64_t expires_ms,
                    struct err *e) MUST_CHECK;
 int store_box_ended(struct store *s, struct str id, struct str why, struct err *e) MUST_CHECK;
 int store_box_used(struct store *s, struct str id, struct err *e) MUST_CHECK;
 int store_drop_box(struct store *s, struct str id, struct err *e) MUST_CHECK;
-/* ERR_NOT_FOUND. Ended rows are found by id, not by name, unless there is no other. */
+/* ERR_NOT_FOUND. An id is all 32 digits or exactly its first 12 (ERR_INVALID when several
+ * begin so). Ended rows are found by id, and by name where no other has it. */
 int store_box_by_id(struct store *s, struct arena *a, struct str owner, struct str id,
                     struct box_row *out, struct err *e) MUST_CHECK;
 int store_box_by_name(struct store *s, struct arena *a, struct str owner, struct str name,
                       struct box_row *out, struct err *e) MUST_CHECK;
-/* In order of creation. */
+int store_box_by_ref(struct store *s, struct arena *a, struct str owner, struct str provider,
+                     struct str ref, struct box_row *out, struct err *e) MUST_CHECK;
+int store_count_boxes(struct store *s, struct str owner, int64_t *out, struct err *e)
+    MUST_CHECK; /* that are not ended */
+/* In order of creation, in pages: the database is not locked while `each` runs, which may
+ * end the loop by failing. */
 int store_each_box(struct store *s, struct arena *a, struct str owner, bool with_ended,
                    box_row_fn *each, void *arg, struct err *e) MUST_CHECK;
 int store_prune(struct store *s, int64_t ended_before_ms, struct err *e) MUST_CHECK;

@@ -1,0 +1,236 @@
+/* config.c - files, environment and flags in their order, and where things are. */
+#include "config/config.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "base/path.h"
+#include "config/settings.h"
+#include "config/toml.h"
+
+#define CONFIG_ARENA_MAX  (32u << 20)
+#define SCRATCH_ARENA_MAX (32u << 20)
+
+void config_problem(struct config *c, const struct err *e)
+{
+    if (c->problem.len == 0) {
+        c->problem = arena_str(&c->arena, str_from(e->msg));
+    }
+}
+
+struct str config_env(const char *name)
+{
+    return str_trim(str_from(getenv(name)));
+}
+
+struct str config_home(struct arena *a)
+{
+    struct str home = config_env("HOME");
+    struct passwd entry;
+    struct passwd *found = NULL;
+    char *room = NULL;
+    const size_t size = 16384;
+
+    if (path_is_absolute(home)) {
+        return home;
+    }
+    room = arena_alloc(a, 1, size);
+    if (getpwuid_r(getuid(), &entry, room, size, &found) != 0 || found == NULL) {
+        return STR_EMPTY;
+    }
+    home = str_from(found->pw_dir);
+    return path_is_absolute(home) ? home : STR_EMPTY;
+}
+
+/* ---- files -------------------------------------------------------------------- */
+
+static void read_file(struct config *c, struct str path, bool must_exist)
+{
+    struct arena scratch own_arena = {0};
+    struct toml_value *root;
+    struct str text;
+    struct err e;
+
+    arena_init(&scratch, SCRATCH_ARENA_MAX);
+    if (fd_read_file(AT_FDCWD, arena_cstr(&scratch, path), TOML_MAX_BYTES, &scratch, &text, &e) <
+        0) {
+        if (e.kind != ERR_NOT_FOUND || must_exist) {
+            (void)err_wrap(&e, "cannot read the configuration file %.*s", STR_ARG(path));
+            config_problem(c, &e);
+        }
+        return;
+    }
+    c->files = c->files.len > 0
+                   ? arena_printf(&c->arena, "%.*s, %.*s", STR_ARG(c->files), STR_ARG(path))
+                   : arena_str(&c->arena, path);
+    root = toml_parse(&scratch, path, text, &e);
+    if (root == NULL) {
+        config_problem(c, &e);
+        return;
+    }
+    settings_from_file(c, path, root);
+}
+
+static void read_files(struct config *c, struct str named, struct str home)
+{
+    struct str folder = config_env("XDG_CONFIG_HOME");
+
+    if (named.len > 0) {
+        read_file(c, named, true);
+        return;
+    }
+    read_file(c, S("/etc/anybox/anybox.toml"), false);
+    if (!path_is_absolute(folder)) {
+        folder = home.len > 0 ? path_join(&c->arena, home, S(".config")) : STR_EMPTY;
+    }
+    if (folder.len > 0) {
+        read_file(c, path_join(&c->arena, folder, S("anybox/anybox.toml")), false);
+    }
+}
+
+/* ---- which toolset ------------------------------------------------------------- */
+
+static struct str toolset_of_program(struct str program)
+{
+    static const struct {
+        struct str program, toolset;
+    } names[] = {
+        {{"remote-sandbox-mcp", 18}, {"remote-sandbox", 14}},
+        {{"mcp-sandbox", 11}, {"mcp-sandbox", 11}},
+        {{"mcp-python-sandbox", 18}, {"mcp-sandbox", 11}},
+        {{"opensandbox-mcp-server", 22}, {"opensandbox", 11}},
+    };
+
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        if (str_eq(names[i].program, program)) {
+            return names[i].toolset;
+        }
+    }
+    return STR_EMPTY;
+}
+
+static bool is_set(const char *name)
+{
+    return config_env(name).len > 0;
+}
+
+/* Where exactly one of the programs that we replace is configured, its tools. */
+static struct str toolset_of_seeds(void)
+{
+    bool remote = is_set("REMOTE_HOST") || is_set("REMOTE_SANDBOX_LIST");
+    bool open = is_set("OPENSANDBOX_SERVER") || is_set("OPEN_SANDBOX_DOMAIN");
+
+    if (remote == open) {
+        return STR_EMPTY;
+    }
+    return remote ? S("remote-sandbox") : S("opensandbox");
+}
+
+static bool wants_advanced(void)
+{
+    struct err ignored;
+    bool on = false;
+
+    if (str_to_bool(config_env("REMOTE_SANDBOX_EXPOSE_ADVANCED_TOOLS"), &on, &ignored) < 0) {
+        return false;
+    }
+    return on;
+}
+
+static bool has_advanced(struct str toolset)
+{
+    while (toolset.len > 0) {
+        struct str one = str_trim(str_cut(toolset, ',', &toolset));
+
+        if (str_eq(one, S("advanced")) || str_eq(one, S("all"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void choose_toolset(struct config *c, struct str flag)
+{
+    struct str by_program = toolset_of_program(c->program);
+    struct str by_seeds = toolset_of_seeds();
+    struct str chosen = flag.len > 0         ? flag
+                        : by_program.len > 0 ? by_program
+                        : c->toolset.len > 0 ? c->toolset
+                        : by_seeds.len > 0   ? by_seeds
+                                             : S("default");
+
+    if (wants_advanced() && !has_advanced(chosen)) {
+        c->toolset = arena_printf(&c->arena, "%.*s,advanced", STR_ARG(chosen));
+    } else {
+        c->toolset = arena_str(&c->arena, chosen);
+    }
+}
+
+/* ---- where things are ------------------------------------------------------------ */
+
+static struct str working_folder(struct arena *a, struct str home)
+{
+    char *cwd own_mem = getcwd(NULL, 0);
+
+    /* "(unreachable)/x" is what getcwd() says in a folder that was unmounted. */
+    if (cwd != NULL && cwd[0] == '/') {
+        return arena_str(a, str_from(cwd));
+    }
+    return home.len > 0 ? home : S("/");
+}
+
+static struct str absolute(struct config *c, struct str path, struct str home, struct str cwd)
+{
+    struct str whole = path_join(&c->arena, cwd, path_tilde(&c->arena, path, home));
+
+    return path_clean(&c->arena, whole);
+}
+
+static void find_folders(struct config *c, struct str home)
+{
+    struct str cwd = working_folder(&c->arena, home);
+    struct str project = config_env("CLAUDE_PROJECT_DIR");
+    struct str state = config_env("ANYBOX_HOME");
+
+    c->folder = absolute(c, project.len > 0 ? project : cwd, home, cwd);
+    if (state.len == 0) {
+        state = config_env("REMOTE_SANDBOX_MCP_HOME");
+    }
+    if (state.len == 0 && is_set("XDG_STATE_HOME")) {
+        state = path_join(&c->arena, config_env("XDG_STATE_HOME"), S("anybox"));
+    }
+    if (state.len == 0 && home.len > 0) {
+        state = path_join(&c->arena, home, S(".local/state/anybox"));
+    }
+    if (state.len == 0) {
+        /* No home at all, as in a container with an odd uid. The store refuses the folder
+         * when it belongs to somebody else. */
+        state = arena_printf(&c->arena, "/tmp/anybox-%lu", (unsigned long)getuid());
+    }
+    c->state_dir = absolute(c, state, home, cwd);
+}
+
+void config_load(struct config *c, const struct config_flags *flags)
+{
+    struct str home;
+
+    *c = (struct config){0};
+    arena_init(&c->arena, CONFIG_ARENA_MAX);
+    c->program = arena_str(&c->arena, path_base(flags->program));
+    home = arena_str(&c->arena, config_home(&c->arena));
+    settings_defaults(c);
+    read_files(c, flags->config_file, home);
+    settings_from_env(c);
+    choose_toolset(c, flags->toolset);
+    find_folders(c, home);
+}
+
+void config_fini(struct config *c)
+{
+    arena_fini(&c->arena);
+    *c = (struct config){0};
+}

@@ -1,0 +1,502 @@
+/*
+ * settings.c - one row per setting. The row drives reading from file and environment,
+ * the checks and their sentences, `anybox doctor` and docs/config.md: to add a setting,
+ * add a field to struct config and a row here.
+ */
+#include "config/settings.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/path.h"
+
+enum setting_type {
+    SETTING_STRING,  /* struct str; max is in bytes */
+    SETTING_LEVEL,   /* struct str: a log level */
+    SETTING_PATH,    /* struct str: absolute, "~/..." is expanded */
+    SETTING_INTEGER, /* int64_t */
+    SETTING_SECONDS, /* int64_t */
+    SETTING_SIZE,    /* int64_t bytes: 1048576 or "512m" */
+    SETTING_MILLIS,  /* int64_t thousandths of a number */
+};
+
+#define INT32_TOP 2147483647ll
+#define SIZE_TOP  (1ll << 50)
+
+/* key, type, field, min, max, fallback, variables (the first that is set counts), help.
+ * min applies to values other than 0 where 0 has a meaning of its own (ZERO). */
+#define NO_ZERO false
+#define ZERO    true
+#define SETTINGS(X)                                                                                \
+    X("server.toolset", STRING, toolset, 0, 200, NO_ZERO, "", "ANYBOX_SERVER_TOOLSET",             \
+      "tools that clients are shown: default, remote-sandbox, opensandbox, mcp-sandbox, "          \
+      "advanced, all, or several with commas; empty: by the name of the program, else by the "     \
+      "seed configuration that is present, else default")                                          \
+    X("server.max_calls", INTEGER, max_calls, 1, 1024, NO_ZERO, "64", "ANYBOX_SERVER_MAX_CALLS",   \
+      "tool calls that run at the same time")                                                      \
+    X("log.level", LEVEL, log_level, 0, 16, NO_ZERO, "warning",                                    \
+      "ANYBOX_LOG_LEVEL, ANYBOX_LOG, MCP_LOG_LEVEL", "debug, info, warning, error, critical, off") \
+    X("log.file", PATH, log_file, 0, 4096, NO_ZERO, "", "ANYBOX_LOG_FILE",                         \
+      "file to append the log to; empty: stderr")                                                  \
+    X("log.max_size", SIZE, log_max_bytes, 4096, SIZE_TOP, NO_ZERO, "10m", "ANYBOX_LOG_MAX_SIZE",  \
+      "size at which the log file is renamed to <file>.1 and begun anew")                          \
+    X("defaults.provider", STRING, default_provider, 1, 64, NO_ZERO, "local",                      \
+      "ANYBOX_DEFAULTS_PROVIDER", "provider of a sandbox whose creator names none")                \
+    X("defaults.exec_timeout", SECONDS, exec_timeout_s, 1, INT32_TOP, NO_ZERO, "120",              \
+      "ANYBOX_DEFAULTS_EXEC_TIMEOUT",                                                              \
+      "seconds after which a command is ended that named no "                                      \
+      "time-out")                                                                                  \
+    X("defaults.max_output_chars", INTEGER, max_output_chars, 100, 800000, NO_ZERO, "20000",       \
+      "ANYBOX_DEFAULTS_MAX_OUTPUT_CHARS",                                                          \
+      "characters of each output stream in an answer that named no limit")                         \
+    X("local.memory", SIZE, memory_bytes, 16ll << 20, SIZE_TOP, ZERO, "0", "ANYBOX_LOCAL_MEMORY",  \
+      "memory of a local sandbox; 0: half of the machine's, at most 4 GiB")                        \
+    X("local.disk", SIZE, disk_bytes, 1ll << 20, SIZE_TOP, ZERO, "0", "ANYBOX_LOCAL_DISK",         \
+      "space for files of a local sandbox, held in memory; 0: a quarter of its memory")            \
+    X("local.cpus", MILLIS, cpu_millis, 10, 1024000, ZERO, "0", "ANYBOX_LOCAL_CPUS",               \
+      "processors a local sandbox may use, such as 1.5; 0: no limit")                              \
+    X("local.pids", INTEGER, pids, 16, 4194304, NO_ZERO, "1024", "ANYBOX_LOCAL_PIDS",              \
+      "processes and threads in a local sandbox")                                                  \
+    X("local.open_files", INTEGER, open_files, 64, 1048576, NO_ZERO, "4096",                       \
+      "ANYBOX_LOCAL_OPEN_FILES", "open files of each process in a local sandbox")                  \
+    X("local.idle", SECONDS, idle_s, 10, INT32_TOP, ZERO, "1800", "ANYBOX_LOCAL_IDLE",             \
+      "seconds without use after which a local sandbox ends; 0: never")                            \
+    X("local.lifetime", SECONDS, lifetime_s, 1, INT32_TOP, ZERO, "0", "ANYBOX_LOCAL_LIFETIME",     \
+      "seconds after which a local sandbox ends in any case; 0: none")                             \
+    X("local.max_boxes", INTEGER, max_boxes, 1, 1000000, ZERO, "0", "ANYBOX_LOCAL_MAX_BOXES",      \
+      "local sandboxes at the same time, over all running instances; 0: no limit")
+
+struct setting {
+    const char *key;
+    enum setting_type type;
+    size_t offset;
+    int64_t min, max;
+    bool zero;
+    const char *fallback;
+    const char *env;
+};
+
+#define ROW(key, type, field, min, max, zero, fallback, env, help)                                 \
+    {key, SETTING_##type, offsetof(struct config, field), min, max, zero, fallback, env},
+static const struct setting settings[] = {SETTINGS(ROW)};
+#undef ROW
+
+#define TYPE_NAME_STRING  "string"
+#define TYPE_NAME_LEVEL   "string"
+#define TYPE_NAME_PATH    "path"
+#define TYPE_NAME_INTEGER "integer"
+#define TYPE_NAME_SECONDS "seconds"
+#define TYPE_NAME_SIZE    "size"
+#define TYPE_NAME_MILLIS  "number"
+#define ROW(key, type, field, min, max, zero, fallback, env, help)                                 \
+    {key, TYPE_NAME_##type, fallback, env, help},
+static const struct setting_doc docs[] = {SETTINGS(ROW)};
+#undef ROW
+
+size_t config_settings(const struct setting_doc **out)
+{
+    *out = docs;
+    return COUNTOF(docs);
+}
+
+static struct str *str_field(struct config *c, const struct setting *s)
+{
+    return (struct str *)(void *)((char *)c + s->offset);
+}
+
+static int64_t *int_field(struct config *c, const struct setting *s)
+{
+    return (int64_t *)(void *)((char *)c + s->offset);
+}
+
+static bool is_text(const struct setting *s)
+{
+    return s->type == SETTING_STRING || s->type == SETTING_LEVEL || s->type == SETTING_PATH;
+}
+
+/* ---- checks ----------------------------------------------------------------- */
+
+/* Appends a number as config files write it: "64m", "1.5", "120". */
+static void add_number(struct buf *to, enum setting_type type, int64_t v)
+{
+    static const char units[] = "kmgt";
+
+    if (type == SETTING_MILLIS) {
+        int64_t rest = v % 1000;
+
+        buf_addf(to, "%lld", (long long)(v / 1000));
+        if (rest != 0) {
+            buf_addf(to, ".%03lld", (long long)rest);
+            while (to->p[to->len - 1] == '0') {
+                to->p[--to->len] = '\0';
+            }
+        }
+        return;
+    }
+    for (int unit = 3; type == SETTING_SIZE && unit >= 0; unit--) {
+        int64_t scale = 1ll << (10 * (unit + 1));
+
+        if (v >= scale && v % scale == 0) {
+            buf_addf(to, "%lld%c", (long long)(v / scale), units[unit]);
+            return;
+        }
+    }
+    buf_addf(to, "%lld", (long long)v);
+}
+
+static const char *kind_of(enum setting_type type)
+{
+    switch (type) {
+    case SETTING_STRING: return "a string";
+    case SETTING_LEVEL: return "one of debug, info, warning, error, critical and off";
+    case SETTING_PATH: return "an absolute path, or one that begins with ~/";
+    case SETTING_INTEGER: return "an integer";
+    case SETTING_SECONDS: return "a number of seconds";
+    case SETTING_SIZE: return "a size such as \"512m\" or 1048576";
+    case SETTING_MILLIS: return "a number";
+    }
+    return "something else";
+}
+
+/* "local.pids must be an integer from 16 to 4194304" */
+static void add_accepted(struct buf *to, const struct setting *s)
+{
+    buf_addf(to, "%s must be %s", s->key, kind_of(s->type));
+    if (s->type == SETTING_STRING) {
+        buf_addf(to, " of %lld to %lld bytes", (long long)s->min, (long long)s->max);
+    }
+    if (is_text(s)) {
+        return;
+    }
+    buf_addf(to, " from ");
+    add_number(to, s->type, s->min);
+    buf_addf(to, " to ");
+    add_number(to, s->type, s->max);
+    if (s->zero) {
+        buf_addf(to, ", or 0");
+    }
+}
+
+static int refuse(const struct setting *s, struct str found, struct err *e)
+{
+    struct buf text own_buf = {0};
+
+    buf_init(&text, 300);
+    add_accepted(&text, s);
+    return err_set(e, ERR_INVALID, "%.*s, not %.*s", STR_ARG(buf_str(&text)),
+                   STR_ARG(str_head(found, 100)));
+}
+
+static int set_text(struct config *c, const struct setting *s, struct str v, struct err *e)
+{
+    struct str home;
+    enum log_level level;
+    struct err ignored;
+
+    if (v.len < (size_t)s->min || v.len > (size_t)s->max || str_has(v, '\0')) {
+        return refuse(s, v.len > 0 ? v : S("an empty one"), e);
+    }
+    if (s->type == SETTING_LEVEL && log_level_parse(v, &level, &ignored) < 0) {
+        return refuse(s, v, e);
+    }
+    if (s->type == SETTING_PATH && v.len > 0) {
+        home = config_home(&c->arena);
+        v = path_tilde(&c->arena, v, home);
+        if (!path_is_absolute(v)) {
+            return refuse(s, v, e);
+        }
+    }
+    *str_field(c, s) = arena_str(&c->arena, v);
+    return 0;
+}
+
+static int set_number(struct config *c, const struct setting *s, int64_t v, struct str found,
+                      struct err *e)
+{
+    if ((v < s->min || v > s->max) && !(s->zero && v == 0)) {
+        return refuse(s, found, e);
+    }
+    *int_field(c, s) = v;
+    return 0;
+}
+
+/* A number with a fraction in thousandths; false when it is out of any range. */
+static bool to_millis(double v, int64_t *out)
+{
+    if (!(v >= 0 && v <= 1e9)) {
+        return false;
+    }
+    *out = (int64_t)(v * 1000 + 0.5);
+    return true;
+}
+
+/* From the environment, and sizes from a file: everything is text there. */
+static int set_from_text(struct config *c, const struct setting *s, struct str v, struct err *e)
+{
+    struct err ignored;
+    int64_t n = 0;
+    double real = 0;
+
+    if (is_text(s)) {
+        return set_text(c, s, v, e);
+    }
+    if (s->type == SETTING_SIZE) {
+        if (str_to_size(v, &n, &ignored) < 0) {
+            return refuse(s, v, e);
+        }
+    } else if (s->type == SETTING_MILLIS) {
+        if (str_to_f64(v, &real, &ignored) < 0 || !to_millis(real, &n)) {
+            return refuse(s, v, e);
+        }
+    } else if (str_to_i64(v, INT64_MIN, INT64_MAX, &n, &ignored) < 0) {
+        return refuse(s, v, e);
+    }
+    return set_number(c, s, n, v, e);
+}
+
+/* ---- from a file --------------------------------------------------------------- */
+
+/* The value as the sentence shows it. */
+static struct str show_value(struct arena *a, const struct toml_value *v)
+{
+    switch (v->type) {
+    case TOML_STRING: return arena_printf(a, "\"%.*s\"", STR_ARG(str_head(v->string, 80)));
+    case TOML_INTEGER: return arena_printf(a, "%lld", (long long)v->integer);
+    case TOML_FLOAT: return arena_printf(a, "%g", v->real);
+    case TOML_BOOLEAN: return v->boolean ? S("true") : S("false");
+    case TOML_ARRAY:
+    case TOML_TABLE:
+    case TOML_TABLES: break;
+    }
+    return str_from(toml_type_name(v->type));
+}
+
+static int set_from_value(struct config *c, const struct setting *s, const struct toml_value *v,
+                          struct err *e)
+{
+    struct str found = show_value(&c->arena, v);
+    int64_t millis;
+
+    if (v->type == TOML_STRING && is_text(s)) {
+        return set_text(c, s, v->string, e);
+    }
+    if (v->type == TOML_STRING && s->type == SETTING_SIZE) {
+        return set_from_text(c, s, v->string, e);
+    }
+    if (v->type == TOML_INTEGER && s->type == SETTING_MILLIS) {
+        return to_millis((double)v->integer, &millis) ? set_number(c, s, millis, found, e)
+                                                      : refuse(s, found, e);
+    }
+    if (v->type == TOML_FLOAT && s->type == SETTING_MILLIS) {
+        return to_millis(v->real, &millis) ? set_number(c, s, millis, found, e)
+                                           : refuse(s, found, e);
+    }
+    if (v->type == TOML_INTEGER && !is_text(s)) {
+        return set_number(c, s, v->integer, found, e);
+    }
+    return refuse(s, found, e);
+}
+
+static struct str section_of(const struct setting *s)
+{
+    struct str rest;
+
+    return str_cut(str_from(s->key), '.', &rest);
+}
+
+static struct str name_of(const struct setting *s)
+{
+    struct str rest;
+
+    (void)str_cut(str_from(s->key), '.', &rest);
+    return rest;
+}
+
+/* A typing mistake, not another word: at most a third of the letters differ. */
+static bool is_near(struct str a, struct str b, size_t *best)
+{
+    size_t d = a.len <= 64 ? str_distance(a, b) : 64;
+    size_t most = b.len / 3 > 2 ? b.len / 3 : 2;
+
+    if (d > most || d >= *best || d >= b.len) {
+        return false;
+    }
+    *best = d;
+    return true;
+}
+
+static int fail_section(const struct toml_value *v, struct str file, struct err *e)
+{
+    struct str nearest = STR_EMPTY;
+    size_t best = SIZE_MAX;
+
+    for (size_t i = 0; i < COUNTOF(settings); i++) {
+        if (is_near(v->key, section_of(&settings[i]), &best)) {
+            nearest = section_of(&settings[i]);
+        }
+    }
+    if (nearest.len > 0) {
+        return toml_fail(e, file, v->key_at, "unknown section [%.*s], did you mean [%.*s]?",
+                         STR_ARG(str_head(v->key, 64)), STR_ARG(nearest));
+    }
+    return toml_fail(e, file, v->key_at,
+                     "unknown section [%.*s]; there are [server], [log], [defaults] and [local]",
+                     STR_ARG(str_head(v->key, 64)));
+}
+
+static const struct setting *setting_named(struct str name)
+{
+    for (size_t i = 0; i < COUNTOF(settings); i++) {
+        if (str_eq(name_of(&settings[i]), name)) {
+            return &settings[i];
+        }
+    }
+    return NULL;
+}
+
+static const struct setting *nearest_setting(struct str section, struct str name)
+{
+    const struct setting *nearest = NULL;
+    size_t best = SIZE_MAX;
+
+    for (size_t i = 0; i < COUNTOF(settings); i++) {
+        if (str_eq(section_of(&settings[i]), section) &&
+            is_near(name, name_of(&settings[i]), &best)) {
+            nearest = &settings[i];
+        }
+    }
+    return nearest;
+}
+
+/* `section` is empty for a key above the first header. */
+static int fail_key(const struct toml_value *v, struct str section, struct str file, struct err *e)
+{
+    const struct setting *elsewhere = setting_named(v->key);
+    const struct setting *nearest = nearest_setting(section, v->key);
+    char where[80] = "";
+
+    if (section.len > 0) {
+        (void)snprintf(where, sizeof(where), " in [%.*s]", STR_ARG(section));
+    }
+    if (elsewhere != NULL) {
+        return toml_fail(e, file, v->key_at, "unknown key \"%.*s\"%s; it belongs in [%.*s]",
+                         STR_ARG(v->key), where, STR_ARG(section_of(elsewhere)));
+    }
+    if (nearest != NULL) {
+        return toml_fail(e, file, v->key_at, "unknown key \"%.*s\"%s, did you mean \"%.*s\"?",
+                         STR_ARG(str_head(v->key, 64)), where, STR_ARG(name_of(nearest)));
+    }
+    return toml_fail(e, file, v->key_at, "unknown key \"%.*s\"%s", STR_ARG(str_head(v->key, 64)),
+                     where);
+}
+
+static bool has_section(struct str name)
+{
+    for (size_t i = 0; i < COUNTOF(settings); i++) {
+        if (str_eq(section_of(&settings[i]), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int read_key(struct config *c, struct str file, struct str section,
+                    const struct toml_value *v, struct err *e)
+{
+    for (size_t i = 0; i < COUNTOF(settings); i++) {
+        const struct setting *s = &settings[i];
+
+        if (!str_eq(section_of(s), section) || !str_eq(name_of(s), v->key)) {
+            continue;
+        }
+        if (set_from_value(c, s, v, e) < 0) {
+            return err_wrap(e, "%.*s:%d:%d", STR_ARG(file), v->at.line, v->at.column);
+        }
+        return 0;
+    }
+    return fail_key(v, section, file, e);
+}
+
+void settings_from_file(struct config *c, struct str file, const struct toml_value *root)
+{
+    struct err e;
+
+    for (const struct toml_value *v = root->first; v != NULL; v = v->next) {
+        if (v->type != TOML_TABLE) {
+            bool is_section = has_section(v->key);
+
+            (void)(is_section ? toml_fail(&e, file, v->key_at,
+                                          "%.*s is a section: write [%.*s] on a line of its own",
+                                          STR_ARG(v->key), STR_ARG(v->key))
+                              : fail_key(v, STR_EMPTY, file, &e));
+            config_problem(c, &e);
+            continue;
+        }
+        if (!has_section(v->key)) {
+            (void)fail_section(v, file, &e);
+            config_problem(c, &e);
+            continue;
+        }
+        for (const struct toml_value *item = v->first; item != NULL; item = item->next) {
+            if (read_key(c, file, v->key, item, &e) < 0) {
+                config_problem(c, &e);
+            }
+        }
+    }
+}
+
+/* ---- defaults, environment, text ------------------------------------------------- */
+
+void settings_defaults(struct config *c)
+{
+    struct err e;
+
+    for (size_t i = 0; i < COUNTOF(settings); i++) {
+        if (set_from_text(c, &settings[i], str_from(settings[i].fallback), &e) < 0) {
+            config_problem(c, &e);
+        }
+    }
+}
+
+void settings_from_env(struct config *c)
+{
+    for (size_t i = 0; i < COUNTOF(settings); i++) {
+        struct str names = str_from(settings[i].env);
+
+        while (names.len > 0) {
+            struct str name = str_trim(str_cut(names, ',', &names));
+            struct str v = config_env(arena_cstr(&c->arena, name));
+            struct err e;
+
+            if (v.len == 0) {
+                continue;
+            }
+            if (set_from_text(c, &settings[i], v, &e) < 0) {
+                (void)err_wrap(&e, "environment variable %.*s", STR_ARG(name));
+                config_problem(c, &e);
+            }
+            break;
+        }
+    }
+}
+
+struct str config_show(const struct config *c, const char *key, struct arena *a)
+{
+    for (size_t i = 0; i < COUNTOF(settings); i++) {
+        const struct setting *s = &settings[i];
+        const void *field = (const char *)c + s->offset;
+        struct buf text own_buf = {0};
+
+        if (!str_eq(str_from(s->key), str_from(key))) {
+            continue;
+        }
+        if (is_text(s)) {
+            return arena_str(a, *(const struct str *)field);
+        }
+        buf_init(&text, 64);
+        add_number(&text, s->type, *(const int64_t *)field);
+        return arena_str(a, buf_str(&text));
+    }
+    return STR_EMPTY;
+}

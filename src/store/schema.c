@@ -1,0 +1,123 @@
+/*
+ * schema.c - the format of the database and how it came to be.
+ *
+ * Append only: a migration that was ever released is never changed. user_version is
+ * how many of them a database has seen. Migrations are additive, so that an older
+ * instance that is still running goes on; one that must break older readers raises
+ * `min_reader` in the same step, and those then refuse with a sentence.
+ */
+#include "store/db.h"
+
+const char *const db_migrations[] = {
+    /* 1: boxes. A name is taken as long as its row has not ended (state 2). Every
+     * query has its index: the cost must not grow with the rows of the past. */
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "INSERT INTO meta VALUES ('min_reader', 1);"
+    "CREATE TABLE boxes ("
+    "  id TEXT PRIMARY KEY,"
+    "  owner TEXT NOT NULL,"
+    "  name TEXT NOT NULL,"
+    "  provider TEXT NOT NULL,"
+    "  ref TEXT NOT NULL,"
+    "  image TEXT NOT NULL,"
+    "  state INTEGER NOT NULL CHECK (state IN (0, 1, 2)),"
+    "  ended TEXT NOT NULL,"
+    "  created_ms INTEGER NOT NULL,"
+    "  ended_ms INTEGER NOT NULL,"
+    "  used_ms INTEGER NOT NULL,"
+    "  expires_ms INTEGER NOT NULL,"
+    "  starter_pid INTEGER NOT NULL,"
+    "  starter_start INTEGER NOT NULL"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE UNIQUE INDEX boxes_by_name ON boxes (owner, name) WHERE state <> 2;"
+    "CREATE INDEX boxes_not_ended ON boxes (owner, created_ms, id) WHERE state <> 2;"
+    "CREATE INDEX boxes_all ON boxes (owner, created_ms, id);"
+    "CREATE INDEX boxes_by_ref ON boxes (owner, provider, ref);"
+    "CREATE INDEX boxes_ended_by_name ON boxes (owner, name, ended_ms) WHERE state = 2;"
+    "CREATE INDEX boxes_ended ON boxes (ended_ms) WHERE state = 2;",
+
+    /* 2: what was selected last, by owner and folder. */
+    "CREATE TABLE selections ("
+    "  owner TEXT NOT NULL,"
+    "  folder TEXT NOT NULL,"
+    "  box_id TEXT NOT NULL,"
+    "  set_ms INTEGER NOT NULL,"
+    "  PRIMARY KEY (owner, folder)"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE INDEX selections_by_box ON selections (box_id);",
+};
+
+const int db_version = COUNTOF(db_migrations);
+
+static int read_int(struct store *s, const char *sql, int64_t *out, struct err *e)
+{
+    sqlite3_stmt *stmt own_stmt = NULL;
+    int rc;
+
+    if (db_prepare(s, sql, &stmt, e) < 0) {
+        return -1;
+    }
+    rc = db_step(s, stmt, e);
+    if (rc < 0) {
+        return -1;
+    }
+    *out = rc > 0 ? sqlite3_column_int64(stmt, 0) : 0;
+    return 0;
+}
+
+static int check_newer(struct store *s, int64_t version, struct err *e)
+{
+    int64_t min_reader = 0;
+
+    if (read_int(s, "SELECT value FROM meta WHERE key = 'min_reader'", &min_reader, e) < 0) {
+        return -1;
+    }
+    if (min_reader > db_version) {
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "the database %s was made by a newer anybox (format %lld, this one knows %d): "
+            "upgrade this anybox, or set ANYBOX_HOME to another folder",
+            s->path, (long long)version, db_version);
+    }
+    return 0;
+}
+
+static int apply(struct store *s, struct err *e)
+{
+    int64_t version;
+    char sql[64];
+
+    /* Another process may have been faster between our first look and the lock. */
+    if (read_int(s, "PRAGMA user_version", &version, e) < 0) {
+        return -1;
+    }
+    if (version >= db_version) {
+        return 0;
+    }
+    for (int64_t i = version; i < db_version; i++) {
+        if (db_run(s, db_migrations[i], e) < 0) {
+            return err_wrap(e, "bring the database to format %lld", (long long)i + 1);
+        }
+    }
+    (void)snprintf(sql, sizeof(sql), "PRAGMA user_version = %d", db_version);
+    return db_run(s, sql, e);
+}
+
+int db_migrate(struct store *s, struct err *e)
+{
+    int64_t version = 0;
+
+    if (read_int(s, "PRAGMA user_version", &version, e) < 0) {
+        return -1;
+    }
+    if (version > db_version) {
+        return check_newer(s, version, e);
+    }
+    if (version == db_version) {
+        return 0;
+    }
+    if (db_begin(s, e) < 0) {
+        return -1;
+    }
+    return db_end(s, apply(s, e), e);
+}
