@@ -36,8 +36,8 @@ void output_last_line(const struct output *o, struct buf *to);
 uint64_t output_lines(const struct output *o); /* newlines seen in both streams */
 
 /* Reads "<id>" of an "output:<id>" path. ERR_NOT_FOUND says that it is no longer kept. */
-int output_read(struct str state_dir, struct str id, int64_t from, int64_t max,
-                struct arena *arena, struct str *bytes, int64_t *size, struct err *e) MUST_CHECK;
+int output_read(struct str state_dir, struct str id, int64_t from, int64_t max, struct arena *arena,
+                struct str *bytes, int64_t *size, struct err *e) MUST_CHECK;
 /* The box is gone: so are its outputs. */
 void output_drop(struct str state_dir, struct str box_id);
 

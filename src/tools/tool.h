@@ -46,10 +46,10 @@ struct param {
     enum param_type type;
     size_t offset; /* into the tool's argument struct */
     bool required;
-    bool hidden;         /* accepted, not in the schema (aliases, seldom needed) */
-    int64_t min, max;    /* numbers; for strings the most bytes in max (0: 1 MiB) */
-    int64_t fallback;    /* integers, sizes, booleans that are absent */
-    const char *fallback_text; /* strings that are absent; and numbers as text */
+    bool hidden;                /* accepted, not in the schema (aliases, seldom needed) */
+    int64_t min, max;           /* numbers; for strings the most bytes in max (0: 1 MiB) */
+    int64_t fallback;           /* integers, sizes, booleans that are absent */
+    const char *fallback_text;  /* strings that are absent; and numbers as text */
     const char *const *choices; /* strings: NULL-terminated list, becomes an enum */
     const char *help;
 };
@@ -66,7 +66,8 @@ enum toolset {
  * several with commas. ERR_INVALID lists them. */
 int toolset_parse(struct str name, unsigned *out, struct err *e) MUST_CHECK;
 
-enum tool_hint { /* MCP annotations, told truthfully */
+/* MCP annotations, told truthfully. */
+enum tool_hint {
     HINT_READ_ONLY = 1 << 0,
     HINT_DESTRUCTIVE = 1 << 1,
     HINT_IDEMPOTENT = 1 << 2,
@@ -96,7 +97,7 @@ struct call {
     struct scope *scope;
     unsigned toolsets; /* shown to this client; compat shapes depend on it */
     bool is_error;     /* a tool may set it: the answer stands, but marked isError */
-    /* Tells the client how it goes, when it asked for that; cheap to call often. */
+    /* Tells the client how it goes; cheap to call often. NULL: it did not ask for that. */
     void (*progress)(struct call *c, struct str message);
 };
 

@@ -1,0 +1,219 @@
+/* create_sandbox.c - a box to order; takes and answers the union of what the seeds do. */
+#include <math.h>
+
+#include "tools/answer.h"
+#include "tools/rows.h"
+
+#define MEMORY_MIN (16ll << 20)
+#define DISK_MIN   (1ll << 20)
+#define SIZE_MAX_B (16ll << 40)
+
+struct args {
+    struct str name, provider, image, network;
+    int64_t timeout;
+    struct str_list env;
+    int64_t memory, disk;
+    double cpus;
+    int64_t pids;
+    bool gpu, reuse;
+};
+
+static enum network network_of(struct str word)
+{
+    if (str_eq(word, S("internet"))) {
+        return NETWORK_INTERNET;
+    }
+    return str_eq(word, S("host")) ? NETWORK_HOST : NETWORK_NONE;
+}
+
+static int check(const struct args *args, struct err *e)
+{
+    struct err why = {0};
+
+    if (args->gpu) {
+        return err_set(e, ERR_UNSUPPORTED,
+                       "gpu cannot be given: sandboxes see no devices of the machine. Leave gpu "
+                       "out, or use a machine with a GPU over ssh");
+    }
+    if (args->cpus != 0 && args->cpus < 0.01) {
+        return err_set(e, ERR_INVALID, "cpus must be at least 0.01, not %g", args->cpus);
+    }
+    if (args->name.len > 0 && boxes_check_name(args->name, &why) < 0) {
+        return err_set(e, why.kind, "name: %s", why.msg);
+    }
+    return 0;
+}
+
+static struct box_order order_of(const struct args *args)
+{
+    return (struct box_order){
+        .name = args->name,
+        .provider = str_trim(args->provider),
+        .reuse = args->reuse,
+        .spec =
+            {
+                .image = str_trim(args->image),
+                .network = network_of(args->network),
+                .env = args->env.items,
+                .n_env = args->env.n,
+                .limits =
+                    {
+                        .memory_bytes = args->memory,
+                        .disk_bytes = args->disk,
+                        .cpu_millis = (int32_t)lround(args->cpus * 1000),
+                        .pids = (int32_t)args->pids,
+                        .lifetime_s = (int32_t)args->timeout,
+                    },
+            },
+    };
+}
+
+static json_t *answer(const struct call *c, const struct box_view *v, bool reused)
+{
+    json_t *o = json_object();
+
+    answer_str(o, "sandbox_id", v->row.id);
+    answer_str(o, "id", v->row.id);
+    answer_str(o, "sandbox_short_id", answer_short_id(v->row.id));
+    answer_str(o, "name", v->row.name);
+    answer_str(o, "sandbox_name", v->row.name);
+    answer_str(o, "provider", v->row.provider);
+    (void)json_object_set_new(o, "status",
+                              json_string(answer_is_mcp_sandbox(c) ? "active" : "running"));
+    answer_box(o, v);
+    (void)json_object_set_new(o, "idle_timeout_s",
+                              v->info.limits.idle_s > 0 ? json_integer(v->info.limits.idle_s)
+                                                        : json_null());
+    answer_str_if(o, "work_dir", v->info.work_dir);
+    answer_str_if(o, "home", v->info.home);
+    (void)json_object_set_new(o, "selected", json_boolean(v->selected));
+    if (reused) {
+        (void)json_object_set_new(o, "reused", json_true());
+    }
+    return o;
+}
+
+static int run(struct call *c, const void *given, json_t **out, struct err *e)
+{
+    const struct args *args = given;
+    struct box_order order = order_of(args);
+    struct box_view view = {0};
+    bool reused = false;
+
+    if (check(args, e) < 0) {
+        return -1;
+    }
+    if (boxes_create(c->services->boxes, c->ctx, c->scope, &order, &view, &reused, e) < 0) {
+        return -1;
+    }
+    *out = answer(c, &view, reused);
+    return 0;
+}
+
+static const char *const networks[] = {"none", "internet", "host", NULL};
+
+static const struct param params[] = {
+    {
+        .name = "name",
+        .type = PARAM_STRING,
+        .offset = offsetof(struct args, name),
+        .max = 4096, /* boxes_check_name() has the better sentence */
+        .help = "made up when left out",
+    },
+    {
+        .name = "provider",
+        .type = PARAM_STRING,
+        .offset = offsetof(struct args, provider),
+        .max = BOX_WORD_MAX,
+        .help = "where; default: the configured one, local",
+    },
+    {
+        .name = "image",
+        .type = PARAM_STRING,
+        .offset = offsetof(struct args, image),
+        .max = 4096,
+        .help = "default: the provider's",
+    },
+    {
+        .name = "timeout",
+        .type = PARAM_INTEGER,
+        .offset = offsetof(struct args, timeout),
+        .min = 1,
+        .max = 31536000,
+        .help = "seconds to live, at most",
+    },
+    {
+        .name = "env",
+        .type = PARAM_ENV,
+        .offset = offsetof(struct args, env),
+        .help = "variables for every command",
+    },
+    {
+        .name = "memory",
+        .type = PARAM_SIZE,
+        .offset = offsetof(struct args, memory),
+        .min = MEMORY_MIN,
+        .max = SIZE_MAX_B,
+        .help = "limit such as 512m or 2g",
+    },
+    {
+        .name = "cpus",
+        .type = PARAM_NUMBER,
+        .offset = offsetof(struct args, cpus),
+        .min = 0,
+        .max = 4096,
+        .help = "limit such as 1.5",
+    },
+    {
+        .name = "pids",
+        .type = PARAM_INTEGER,
+        .offset = offsetof(struct args, pids),
+        .min = 8,
+        .max = 4194304,
+        .help = "limit of processes and threads",
+    },
+    {
+        .name = "disk",
+        .type = PARAM_SIZE,
+        .offset = offsetof(struct args, disk),
+        .min = DISK_MIN,
+        .max = SIZE_MAX_B,
+        .help = "limit such as 1g",
+    },
+    {
+        .name = "network",
+        .type = PARAM_STRING,
+        .offset = offsetof(struct args, network),
+        .fallback_text = "none",
+        .choices = networks,
+        .help = "what it can reach",
+    },
+    {
+        .name = "reuse",
+        .type = PARAM_BOOLEAN,
+        .offset = offsetof(struct args, reuse),
+        .help = "answer the sandbox of that name if it lives",
+    },
+    {
+        .name = "gpu",
+        .type = PARAM_BOOLEAN,
+        .offset = offsetof(struct args, gpu),
+        .hidden = true,
+        .help = "whether it sees the machine's GPUs",
+    },
+};
+
+const struct tool tool_create_sandbox = {
+    .name = "create_sandbox",
+    .title = "Create a sandbox",
+    .help =
+        "Make a new isolated sandbox and answer its sandbox_id, limits and folders. It ends by "
+        "itself after 30 minutes without use (configurable), or at its timeout, with all its files. "
+        "It becomes the active one if none is. Not needed before exec_bash, which makes one.",
+    .params = params,
+    .n_params = COUNTOF(params),
+    .args_size = sizeof(struct args),
+    .toolsets = TOOLSET_DEFAULT | TOOLSET_OPEN | TOOLSET_MCP | TOOLSET_ALL,
+    .hints = 0,
+    .run = run,
+};

@@ -1,0 +1,301 @@
+/*
+ * exec.c - run a command, keep what it prints, answer for it.
+ *
+ * A command that fails, is killed or runs out of time is an answer, not an error.
+ * When the client asked for progress the command runs detached in slices: box_exec()
+ * returns after SLICE_MS, the client hears how it goes, and the call attaches again
+ * where it stopped reading. The time-out is kept by the box, so slices do not move it.
+ */
+#include "tools/exec.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/plain.h"
+#include "core/output.h"
+
+#define SLICE_MS         10000        /* a waiting client hears from us at least so often */
+#define PROGRESS_GAP_MS  1000         /* and at most so often */
+#define STREAM_BYTES_MAX (200u << 10) /* escaped twice over, two of them stay below TOOL_TEXT_MAX */
+#define KILL_WAIT_MS     2000
+
+struct run {
+    struct call *call;
+    const struct exec_args *args;
+    struct exec_req req;
+    struct source input;
+    size_t input_at;
+    char task_id[17];
+    struct output *output;
+    struct sink keep; /* output's own sink */
+    uint64_t read[2]; /* bytes of each stream that arrived or were lost */
+    int64_t started_ms, told_ms;
+    struct exec_result result;
+    bool lost;      /* the connection broke after the command had started */
+    struct err why; /* then: how */
+};
+
+/* ---- bytes in and out ---------------------------------------------------------------- */
+
+static ssize_t read_input(void *arg, char *to, size_t cap, struct err *e)
+{
+    struct run *r = arg;
+    struct str left = str_head(str_skip(r->args->input, r->input_at), cap);
+
+    (void)e;
+    if (left.len > 0) {
+        memcpy(to, left.p, left.len);
+    }
+    r->input_at += left.len;
+    return (ssize_t)left.len;
+}
+
+static void tell(struct run *r, int64_t now)
+{
+    struct buf text own_buf = {0};
+    uint64_t lines = output_lines(r->output);
+
+    buf_init(&text, 512);
+    buf_addf(&text, "%" PRId64 " s, %" PRIu64 " line%s: ", (now - r->started_ms) / 1000, lines,
+             lines == 1 ? "" : "s");
+    output_last_line(r->output, &text);
+    r->told_ms = now;
+    r->call->progress(r->call, str_trim(buf_str(&text)));
+}
+
+static int keep_output(void *arg, enum stream from, struct str bytes, struct err *e)
+{
+    struct run *r = arg;
+    int64_t now;
+
+    r->read[from] += bytes.len;
+    if (r->keep.write(r->keep.arg, from, bytes, e) < 0) {
+        return -1;
+    }
+    if (r->call->progress != NULL) {
+        now = clock_mono_ms();
+        if (now - r->told_ms >= PROGRESS_GAP_MS) {
+            tell(r, now);
+        }
+    }
+    return 0;
+}
+
+static void lose_output(void *arg, enum stream from, uint64_t n)
+{
+    struct run *r = arg;
+
+    r->read[from] += n;
+    r->keep.lost(r->keep.arg, from, n);
+}
+
+/* ---- running ------------------------------------------------------------------------- */
+
+/* The call was taken back between two slices, where nobody was attached to kill it. */
+static void kill_detached(struct run *r, struct box *b)
+{
+    struct ctx ctx = {.arena = r->call->ctx->arena, .deadline_ms = clock_mono_ms() + KILL_WAIT_MS};
+    struct err ignored = {0};
+
+    (void)!box_task_kill(b, &ctx, r->req.id, 0, &ignored);
+}
+
+static int run_to_end(struct run *r, struct box *b, const struct sink *sink, struct err *e)
+{
+    const struct ctx *ctx = r->call->ctx;
+
+    if (box_exec(b, ctx, &r->req, sink, &r->result, e) < 0) {
+        return -1;
+    }
+    while (r->result.end == EXEC_RUNNING) {
+        int64_t now = clock_mono_ms();
+
+        if (r->req.window_ms == 0) {
+            return err_set(e, ERR_BUG, "the command was left running though nobody asked for that");
+        }
+        if (now - r->told_ms >= PROGRESS_GAP_MS) {
+            tell(r, now);
+        }
+        if (box_task_attach(b, ctx, r->req.id, r->read[STREAM_OUT], r->read[STREAM_ERR], SLICE_MS,
+                            sink, &r->result, e) < 0) {
+            if (e->kind == ERR_CANCELLED || e->kind == ERR_TIMEOUT) {
+                kill_detached(r, b);
+            } else {
+                r->lost = true;
+            }
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int run_job(void *arg, struct call *c, struct box *b, struct str id, struct err *e)
+{
+    struct run *r = arg;
+    struct sink sink = {.write = keep_output, .lost = lose_output, .arg = r};
+
+    output_free(r->output); /* of an attempt in a box that was gone */
+    r->output = output_new(c->services->config->state_dir, id, r->args->max_output_chars);
+    r->keep = output_sink(r->output);
+    r->input_at = 0;
+    if (c->progress != NULL && b->provider->ops->tasks != NULL) {
+        r->req.window_ms = SLICE_MS;
+    }
+    if (run_to_end(r, b, &sink, e) == 0) {
+        return 0;
+    }
+    /* A command that may have run is never run again: that is an answer, whatever broke. */
+    if (e->kind == ERR_UNREACHABLE || r->read[STREAM_OUT] > 0 || r->read[STREAM_ERR] > 0) {
+        r->lost = true;
+    }
+    if (!r->lost || e->kind == ERR_CANCELLED || e->kind == ERR_TIMEOUT) {
+        return -1;
+    }
+    if (e->kind == ERR_GONE) {
+        boxes_lost(c->services->boxes, c->ctx, id, STR_EMPTY);
+    }
+    r->why = *e;
+    return 0;
+}
+
+/* ---- the answer ---------------------------------------------------------------------- */
+
+static json_t *signal_name(int number)
+{
+    static const struct {
+        int number;
+        const char *name;
+    } names[] = {
+        {SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"},     {SIGILL, "SIGILL"},
+        {SIGTRAP, "SIGTRAP"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},       {SIGFPE, "SIGFPE"},
+        {SIGKILL, "SIGKILL"}, {SIGUSR1, "SIGUSR1"}, {SIGSEGV, "SIGSEGV"},     {SIGUSR2, "SIGUSR2"},
+        {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"}, {SIGTERM, "SIGTERM"},     {SIGSYS, "SIGSYS"},
+        {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"}, {SIGVTALRM, "SIGVTALRM"}, {SIGPROF, "SIGPROF"},
+    };
+
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        if (names[i].number == number) {
+            return json_string(names[i].name);
+        }
+    }
+    return json_sprintf("signal %d", number);
+}
+
+static int exit_code(const struct run *r)
+{
+    if (r->lost) {
+        return -1;
+    }
+    if (r->result.timed_out) {
+        return 124;
+    }
+    return r->result.end == EXEC_SIGNALED ? 128 + r->result.code : r->result.code;
+}
+
+/* Puts the stream's text, ending with `line` where there is one. True when it was cut. */
+static bool put_stream(struct run *r, json_t *o, const char *key, enum stream which,
+                       struct str line)
+{
+    struct buf text own_buf = {0};
+    bool cut = false;
+
+    buf_init(&text, STREAM_BYTES_MAX);
+    output_text(r->output, which, &text, &cut);
+    if (line.len > 0) {
+        text.max += line.len + 2;
+        if (text.len > 0 && text.p[text.len - 1] != '\n') {
+            buf_addc(&text, '\n');
+        }
+        plain_text(line, &text);
+        buf_addc(&text, '\n');
+    }
+    answer_str(o, key, buf_str(&text));
+    return cut;
+}
+
+static struct str last_words(const struct run *r)
+{
+    struct arena *a = r->call->ctx->arena;
+
+    if (r->lost) {
+        return arena_printf(a, "[CONNECTION ERROR] %s", r->why.msg);
+    }
+    if (r->result.timed_out) {
+        return arena_printf(a, "[TIMEOUT] command killed after %" PRId64 "s", r->args->timeout_s);
+    }
+    return STR_EMPTY;
+}
+
+static json_t *answer_for(struct run *r, struct str note)
+{
+    bool signaled = !r->lost && r->result.end == EXEC_SIGNALED;
+    int64_t wall_ms = r->lost ? clock_mono_ms() - r->started_ms : r->result.wall_ms;
+    json_t *o = json_object();
+    bool cut;
+
+    (void)json_object_set_new(o, "exit_code", json_integer(exit_code(r)));
+    cut = put_stream(r, o, "stdout", STREAM_OUT, STR_EMPTY);
+    cut = put_stream(r, o, "stderr", STREAM_ERR, last_words(r)) || cut;
+    (void)json_object_set_new(o, "duration", answer_seconds(wall_ms));
+    (void)json_object_set_new(o, "timed_out", json_boolean(!r->lost && r->result.timed_out));
+    (void)json_object_set_new(o, "signal", signaled ? signal_name(r->result.code) : json_null());
+    (void)json_object_set_new(o, "connection_error", json_boolean(r->lost));
+    if (!r->lost && r->result.oom != KNOWN_NOT) {
+        (void)json_object_set_new(o, "oom_killed", json_boolean(r->result.oom == KNOWN_YES));
+    }
+    if (cut) {
+        (void)json_object_set_new(o, "truncated", json_true());
+    }
+    answer_str_if(o, "note", note);
+    if (r->lost) {
+        answer_str(o, "error",
+                   arena_printf(r->call->ctx->arena,
+                                "the sandbox was lost while the command ran (%s): it may have been "
+                                "done in part or still run. Look before you run it again",
+                                r->why.msg));
+        (void)json_object_set_new(o, "code", json_string(err_kind_name(r->why.kind)));
+        r->call->is_error = true;
+    }
+    return o;
+}
+
+int exec_answer(struct call *c, const struct exec_args *given, json_t **out, struct err *e)
+{
+    const struct config *config = c->services->config;
+    struct exec_args args = *given;
+    struct run r = {.call = c, .args = &args};
+    struct str note = STR_EMPTY;
+    int failed;
+
+    if (str_trim(args.command).len == 0) {
+        return err_set(e, ERR_INVALID, "command is empty; give the shell text to run");
+    }
+    args.timeout_s = args.timeout_s > 0 ? args.timeout_s : config->exec_timeout_s;
+    args.max_output_chars =
+        args.max_output_chars > 0 ? args.max_output_chars : config->max_output_chars;
+    if (args.max_output_chars > EXEC_CHARS_MAX) {
+        args.max_output_chars = EXEC_CHARS_MAX;
+    }
+    id_hex(r.task_id, 8);
+    r.input = (struct source){.read = read_input, .arg = &r, .fd = -1};
+    r.req = (struct exec_req){
+        .id = str_from(r.task_id),
+        .shell = SHELL_BASH,
+        .command = args.command,
+        .cwd = str_trim(args.cwd),
+        .env = args.env.items,
+        .n_env = args.env.n,
+        .input = args.input.len > 0 ? &r.input : NULL,
+        .timeout_ms = args.timeout_s * 1000,
+    };
+    r.started_ms = r.told_ms = clock_mono_ms();
+    failed = answer_with_box(c, &args.box, true, run_job, &r, &note, e);
+    if (failed == 0) {
+        *out = answer_for(&r, note);
+    }
+    output_free(r.output);
+    return failed;
+}

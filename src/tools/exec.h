@@ -1,0 +1,57 @@
+/* exec.h - run a shell command in a box and answer for it: the one way for every tool
+ * that does, whatever its name. */
+#ifndef TOOLS_EXEC_H
+#define TOOLS_EXEC_H
+
+#include "tools/answer.h"
+
+#define EXEC_COMMAND_MAX (1 << 20) /* bytes */
+#define EXEC_TIMEOUT_MAX 86400     /* seconds */
+#define EXEC_CHARS_MAX   200000    /* characters of each stream in an answer; more is cut to it */
+
+/* What the exec tools share; each embeds it in its argument struct or is it. */
+struct exec_args {
+    struct box_args box;
+    struct str command, cwd, input;
+    int64_t timeout_s;        /* 0: the configured default */
+    int64_t max_output_chars; /* 0: the configured default */
+    struct str_list env;
+};
+
+int exec_answer(struct call *c, const struct exec_args *args, json_t **out, struct err *e)
+    MUST_CHECK;
+
+/* Rows for the parameter tables. */
+#define PARAM_COMMAND                                                                              \
+    {                                                                                              \
+        .name = "command", .type = PARAM_STRING, .offset = offsetof(struct exec_args, command),    \
+        .required = true, .max = EXEC_COMMAND_MAX, .help = "the shell text to run",                \
+    }
+#define PARAM_CWD                                                                                  \
+    {                                                                                              \
+        .name = "cwd", .type = PARAM_STRING, .offset = offsetof(struct exec_args, cwd),            \
+        .max = 4096, .help = "folder to run in",                                                   \
+    }
+#define PARAM_TIMEOUT(spelling)                                                                    \
+    {                                                                                              \
+        .name = spelling, .type = PARAM_INTEGER, .offset = offsetof(struct exec_args, timeout_s),  \
+        .min = 1, .max = EXEC_TIMEOUT_MAX, .help = "seconds until it is killed (default 120)",     \
+    }
+#define PARAM_CHARS                                                                                \
+    {                                                                                              \
+        .name = "max_output_chars", .type = PARAM_INTEGER,                                         \
+        .offset = offsetof(struct exec_args, max_output_chars), .min = 1, .max = INT64_MAX,        \
+        .help = "of each stream in the answer (default 20000)",                                    \
+    }
+#define PARAM_ENVIRONMENT                                                                          \
+    {                                                                                              \
+        .name = "env", .type = PARAM_ENV, .offset = offsetof(struct exec_args, env),               \
+        .help = "variables to add",                                                                \
+    }
+#define PARAM_STDIN                                                                                \
+    {                                                                                              \
+        .name = "stdin", .type = PARAM_STRING, .offset = offsetof(struct exec_args, input),        \
+        .max = 4 << 20, .help = "text for standard input",                                         \
+    }
+
+#endif

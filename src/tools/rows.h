@@ -1,0 +1,19 @@
+/* rows.h - the rows of table.c, each defined in the file of its name. */
+#ifndef TOOLS_ROWS_H
+#define TOOLS_ROWS_H
+
+struct tool;
+
+extern const struct tool tool_create_sandbox;
+extern const struct tool tool_delete_sandbox;
+extern const struct tool tool_exec_bash;
+extern const struct tool tool_execute_terminal_command;
+extern const struct tool tool_get_active_sandbox;
+extern const struct tool tool_list_remote_files;
+extern const struct tool tool_list_sandboxes;
+extern const struct tool tool_read_remote_file;
+extern const struct tool tool_run_command;
+extern const struct tool tool_select_sandbox;
+extern const struct tool tool_write_remote_file;
+
+#endif

@@ -1,0 +1,89 @@
+/* schema.c - a tool's parameter table as the plain JSON Schema that every client takes. */
+#include "json/js.h"
+#include "tools/tool.h"
+
+static const char *schema_type(enum param_type type)
+{
+    switch (type) {
+    case PARAM_STRING:
+    case PARAM_SIZE: return "string";
+    case PARAM_INTEGER: return "integer";
+    case PARAM_NUMBER: return "number";
+    case PARAM_BOOLEAN: return "boolean";
+    case PARAM_STRINGS: return "array";
+    case PARAM_ENV: return "object";
+    }
+    return "string";
+}
+
+static json_t *schema_default(const struct param *p)
+{
+    struct err ignored = {0};
+    double number;
+
+    switch (p->type) {
+    case PARAM_STRING: return p->fallback_text ? json_string(p->fallback_text) : NULL;
+    case PARAM_INTEGER: return p->fallback ? json_integer(p->fallback) : NULL;
+    case PARAM_BOOLEAN: return json_boolean(p->fallback != 0);
+    case PARAM_NUMBER:
+        if (p->fallback_text == NULL ||
+            str_to_f64(str_from(p->fallback_text), &number, &ignored) < 0) {
+            return NULL;
+        }
+        return json_real(number);
+    case PARAM_SIZE:
+    case PARAM_STRINGS:
+    case PARAM_ENV: return NULL;
+    }
+    return NULL;
+}
+
+static json_t *schema_param(const struct param *p)
+{
+    json_t *o = json_pack("{s:s}", "type", schema_type(p->type));
+    json_t *fallback = p->required ? NULL : schema_default(p);
+
+    (void)json_object_set_new(o, "description", json_string(p->help));
+    if (fallback != NULL) {
+        (void)json_object_set_new(o, "default", fallback);
+    }
+    if (p->type == PARAM_STRINGS) {
+        (void)json_object_set_new(o, "items", json_pack("{s:s}", "type", "string"));
+    }
+    if (p->type == PARAM_ENV) {
+        (void)json_object_set_new(o, "additionalProperties", json_pack("{s:s}", "type", "string"));
+    }
+    if (p->choices != NULL) {
+        json_t *list = json_array();
+
+        for (size_t i = 0; p->choices[i] != NULL; i++) {
+            (void)json_array_append_new(list, json_string(p->choices[i]));
+        }
+        (void)json_object_set_new(o, "enum", list);
+    }
+    return o;
+}
+
+json_t *tool_schema(const struct tool *t)
+{
+    json_t *properties = json_object();
+    json_t *required = json_array();
+    json_t *schema = json_pack("{s:s, s:o}", "type", "object", "properties", properties);
+
+    for (size_t i = 0; i < t->n_params; i++) {
+        const struct param *p = &t->params[i];
+
+        if (p->hidden) {
+            continue;
+        }
+        (void)json_object_set_new(properties, p->name, schema_param(p));
+        if (p->required) {
+            (void)json_array_append_new(required, json_string(p->name));
+        }
+    }
+    if (json_array_size(required) > 0) {
+        (void)json_object_set(schema, "required", required);
+    }
+    json_decref(required);
+    return schema;
+}

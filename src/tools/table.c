@@ -1,0 +1,19 @@
+/* table.c - every tool there is, sorted by name. A new tool is one file and one line here. */
+#include "tools/rows.h"
+#include "tools/tool.h"
+
+/* clang-format off */
+const struct tool *const tools[] = {
+    &tool_create_sandbox,
+    &tool_delete_sandbox,
+    &tool_exec_bash,
+    &tool_execute_terminal_command,
+    &tool_get_active_sandbox,
+    &tool_list_remote_files,
+    &tool_list_sandboxes,
+    &tool_read_remote_file,
+    &tool_run_command,
+    &tool_select_sandbox,
+    &tool_write_remote_file,
+    NULL,
+};

@@ -1,0 +1,143 @@
+/* tool.c - find a tool, show it, run it, and turn whatever happened into an answer. */
+#include "tools/tool.h"
+
+#include "base/plain.h"
+#include "json/js.h"
+
+static const struct {
+    const char *name;
+    unsigned bit;
+} toolset_names[] = {
+    {"default", TOOLSET_DEFAULT}, {"remote-sandbox", TOOLSET_REMOTE}, {"opensandbox", TOOLSET_OPEN},
+    {"mcp-sandbox", TOOLSET_MCP}, {"advanced", TOOLSET_ADVANCED},     {"all", TOOLSET_ALL},
+};
+
+static unsigned toolset_bit(struct str name)
+{
+    for (size_t i = 0; i < COUNTOF(toolset_names); i++) {
+        if (str_eq_nocase(name, str_from(toolset_names[i].name))) {
+            return toolset_names[i].bit;
+        }
+    }
+    return 0;
+}
+
+int toolset_parse(struct str name, unsigned *out, struct err *e)
+{
+    unsigned set = 0;
+    struct str rest = name;
+
+    while (rest.p != NULL) {
+        struct str word = str_trim(str_cut(rest, ',', &rest));
+        unsigned bit = toolset_bit(word);
+
+        if (word.len == 0) {
+            continue;
+        }
+        if (bit == 0) {
+            return err_set(e, ERR_INVALID,
+                           "there is no toolset \"%.*s\"; there are default, remote-sandbox, "
+                           "opensandbox, mcp-sandbox, advanced and all, several with commas",
+                           STR_ARG(str_head(word, 60)));
+        }
+        set |= bit;
+    }
+    if (set == 0) {
+        return err_set(e, ERR_INVALID,
+                       "the toolset is empty; there are default, remote-sandbox, opensandbox, "
+                       "mcp-sandbox, advanced and all, several with commas");
+    }
+    *out = set;
+    return 0;
+}
+
+const struct tool *tool_find(struct str name)
+{
+    size_t low = 0, high = 0;
+
+    while (tools[high] != NULL) {
+        high++;
+    }
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        int order = str_cmp(name, str_from(tools[mid]->name));
+
+        if (order == 0) {
+            return tools[mid];
+        }
+        if (order < 0) {
+            high = mid;
+        } else {
+            low = mid + 1;
+        }
+    }
+    return NULL;
+}
+
+/* What a box or a program said may be in the message: it is made harmless like output. */
+static json_t *error_answer(const struct err *e)
+{
+    struct buf plain own_buf = {0};
+    json_t *o = json_object();
+
+    buf_init(&plain, 4 * sizeof(e->msg));
+    plain_text(str_from(e->msg), &plain);
+    (void)json_object_set_new(o, "error", js_string(buf_str(&plain)));
+    (void)json_object_set_new(o, "code", json_string(err_kind_name(e->kind)));
+    return o;
+}
+
+/* Appends the answer; false when it does not fit. */
+static bool dump(const json_t *answer, struct buf *text)
+{
+    size_t start = text->len;
+
+    js_dump(answer, text);
+    if (!text->cut && text->len - start <= TOOL_TEXT_MAX) {
+        return true;
+    }
+    text->len = start;
+    text->cut = false;
+    return false;
+}
+
+/* Running with defaults that the operator did not choose would be worse than not running,
+ * so only list_sandboxes works then, and tells why. */
+static int check_config(const struct tool *t, const struct call *c, struct err *e)
+{
+    const struct config *config = c->services->config;
+
+    if (config->problem.len == 0 || str_eq(str_from(t->name), S("list_sandboxes"))) {
+        return 0;
+    }
+    return err_set(e, ERR_INVALID,
+                   "the configuration has an error: %.*s. Correct it and restart the server; "
+                   "list_sandboxes and `anybox doctor` say more",
+                   STR_ARG(config->problem));
+}
+
+void tool_call(const struct tool *t, struct call *c, const json_t *arguments, struct buf *text,
+               bool *is_error)
+{
+    struct err e = {0};
+    own_json json_t *answer = NULL;
+    own_json json_t *too_large = NULL;
+    const void *args = tool_decode(t, arguments, c->ctx->arena, &e);
+
+    c->is_error = false;
+    if (args == NULL || check_config(t, c, &e) < 0 || t->run(c, args, &answer, &e) < 0) {
+        json_decref(answer);
+        answer = error_answer(&e);
+        c->is_error = true;
+    }
+    if (!dump(answer, text)) {
+        (void)err_set(&e, ERR_LIMIT,
+                      "the answer of %s is larger than %u bytes; ask for less at once (fewer "
+                      "entries, bytes or characters)",
+                      t->name, TOOL_TEXT_MAX);
+        too_large = error_answer(&e);
+        c->is_error = true;
+        (void)dump(too_large, text);
+    }
+    *is_error = c->is_error;
+}
