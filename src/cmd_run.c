@@ -114,6 +114,43 @@ static int run_in_box(const struct cli *cli, struct session *s, struct str id, s
     return status;
 }
 
+/* ---- what killed runs left ---------------------------------------------- */
+
+static int note_overdue(void *arg, const struct box_row *row, struct err *e)
+{
+    bool *overdue = arg;
+
+    (void)e;
+    *overdue = *overdue || (row->expires_ms > 0 && row->expires_ms < clock_wall_ms());
+    return 0;
+}
+
+static int ignore_view(void *arg, const struct box_view *view, struct box *box, struct err *e)
+{
+    (void)arg;
+    (void)view;
+    (void)box;
+    (void)e;
+    return 0;
+}
+
+/* Boxes of runs that were killed have ended by now, but nobody else lists this owner and
+ * so clears away behind them. */
+static void sweep_overdue(struct session *s)
+{
+    const struct ctx last = session_last_ctx(s);
+    bool overdue = false;
+    struct err ignored;
+
+    if (store_each_box(s->services.store, &s->arena, S(RUN_OWNER), false, note_overdue, &overdue,
+                       &ignored) == 0 &&
+        overdue) {
+        (void)(boxes_each(s->services.boxes, &last, &s->scope, ignore_view, NULL, &ignored) < 0);
+    }
+}
+
+/* ---- the whole of it ---------------------------------------------------- */
+
 static int run_once(const struct cli *cli, struct session *s, const struct box_order *order,
                     struct exec_req *req)
 {
@@ -135,6 +172,7 @@ static int run_once(const struct cli *cli, struct session *s, const struct box_o
                        "the sandbox could not be deleted and ends by itself within %d s: %s",
                        LEASE_S, e.msg);
     }
+    sweep_overdue(s);
     return status;
 }
 

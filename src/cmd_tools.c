@@ -69,10 +69,14 @@ int cmd_tools(struct cli *cli, int argc, char **argv)
 
 /* ---- config ------------------------------------------------------------- */
 
+/* "a, b" as `a`, `b`. */
 static void add_code(struct buf *to, const char *text)
 {
-    if (text && text[0]) {
-        buf_addf(to, "`%s`", text);
+    struct str rest = str_from(text);
+
+    while (rest.len > 0) {
+        struct str word = str_trim(str_cut(rest, ',', &rest));
+        buf_addf(to, "`%.*s`%s", STR_ARG(word), rest.len > 0 ? ", " : "");
     }
 }
 
