@@ -42,7 +42,7 @@ def refused(client, tool, arguments, *words, code="invalid"):
     ("create_sandbox", {"memory": -1}, "memory"),
     ("create_sandbox", {"memory": "1k"}, "memory"),
     ("create_sandbox", {"memory": "4m"}, "memory"),
-    ("create_sandbox", {"cpus": 0}, "cpus"),
+    ("create_sandbox", {"cpus": 0.001}, "cpus"),
     ("create_sandbox", {"cpus": -1}, "cpus"),
     ("create_sandbox", {"pids": 0}, "pids"),
     ("create_sandbox", {"pids": 1}, "pids"),

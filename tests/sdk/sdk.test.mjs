@@ -1,0 +1,129 @@
+// The official TypeScript SDK clients against anybox over stdio: v1, and v2 in its legacy,
+// auto (which probes with a sibling process) and pinned modern modes.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+
+import { Client as ClientV2 } from '@modelcontextprotocol/client';
+import { StdioClientTransport as StdioV2 } from '@modelcontextprotocol/client/stdio';
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/client/stdio.js';
+
+const info = { name: 'anybox-sdk-tests', version: '1.0.0' };
+const MODERN = '2026-07-28';
+
+const flavours = {
+  'v1': () => [new ClientV1(info), StdioV1],
+  'v2 legacy': () => [new ClientV2(info), StdioV2],
+  'v2 auto': () => [new ClientV2(info, { versionNegotiation: { mode: 'auto' } }), StdioV2],
+  'v2 pinned': () => [new ClientV2(info, { versionNegotiation: { mode: { pin: MODERN } } }), StdioV2],
+};
+
+for (const [flavour, make] of Object.entries(flavours)) {
+  describe(flavour, () => {
+    const home = mkdtempSync(join(tmpdir(), 'abx-sdk-'));
+    const modern = flavour === 'v2 auto' || flavour === 'v2 pinned';
+    let client, transport;
+
+    before(async () => {
+      let Transport;
+      [client, Transport] = make();
+      transport = new Transport({
+        command: process.env.ANYBOX,
+        env: { PATH: process.env.PATH, HOME: home, ANYBOX_HOME: join(home, 'state') },
+        cwd: home,
+      });
+      await client.connect(transport);
+    });
+
+    after(async () => {
+      const began = Date.now();
+      await client.close();
+      assert.ok(Date.now() - began < 1900, 'the SDK had to send a signal');
+      rmSync(home, { recursive: true, force: true });
+    });
+
+    const call = async (name, args, options) => {
+      const result = flavour === 'v1'
+        ? await client.callTool({ name, arguments: args }, undefined, options)
+        : await client.callTool({ name, arguments: args }, options);
+      assert.equal(result.content.length, 1);
+      assert.equal(result.content[0].type, 'text');
+      return { answer: JSON.parse(result.content[0].text), isError: result.isError ?? false };
+    };
+
+    test('it connects and knows the server', () => {
+      assert.equal(client.getServerVersion().name, 'anybox');
+      assert.deepEqual(Object.keys(client.getServerCapabilities()), ['tools']);
+      assert.ok(client.getInstructions().length > 0);
+      if (flavour !== 'v1') {
+        assert.equal(client.getNegotiatedProtocolVersion(), modern ? MODERN : '2025-11-25');
+      }
+    });
+
+    test('it lists the tools', async () => {
+      const { tools } = await client.listTools();
+      const names = tools.map((tool) => tool.name);
+      for (const name of ['create_sandbox', 'exec_bash', 'list_sandboxes', 'read_remote_file']) {
+        assert.ok(names.includes(name), name);
+      }
+    });
+
+    test('a whole session works', async () => {
+      const made = await call('create_sandbox', { name: 'sdk' });
+      assert.equal(made.isError, false);
+      assert.equal(made.answer.status, 'running');
+      const ran = await call('exec_bash', { command: 'echo out; echo err >&2; exit 3' });
+      assert.equal(ran.answer.exit_code, 3);
+      assert.equal(ran.answer.stdout, 'out\n');
+      assert.equal(ran.answer.stderr, 'err\n');
+      await call('write_remote_file', { remote_path: 'a.txt', content: 'grüße' });
+      assert.equal((await call('read_remote_file', { remote_path: 'a.txt' })).answer.content, 'grüße');
+    });
+
+    test('many calls run at once', async () => {
+      const began = Date.now();
+      const results = await Promise.all([...Array(10).keys()].map(
+        (i) => call('exec_bash', { command: `sleep 0.5; echo ${i}` })));
+      assert.deepEqual(results.map((r) => r.answer.stdout), [...Array(10).keys()].map((i) => `${i}\n`));
+      assert.ok(Date.now() - began < 4500);
+    });
+
+    test('progress arrives', async () => {
+      const heard = [];
+      await call('exec_bash', { command: 'for i in 1 2 3; do echo step $i; sleep 1; done' },
+        { onprogress: (progress) => heard.push(progress) });
+      assert.ok(heard.length > 0);
+      assert.ok(heard.every((p, i) => i === 0 || p.progress > heard[i - 1].progress));
+    });
+
+    test('an abort kills the command in the box', async () => {
+      const abort = new AbortController();
+      const waiting = call('exec_bash', { command: 'sleep 7654' }, { signal: abort.signal });
+      setTimeout(() => abort.abort('enough'), 500);
+      await assert.rejects(waiting);
+      for (let i = 0; i < 40; i++) {
+        const { answer } = await call('exec_bash', { command: "cat /proc/[0-9]*/cmdline | tr '\\0' ' '" });
+        if (!answer.stdout.includes('sleep 7654')) {
+          return;
+        }
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+      assert.fail('the command still runs');
+    });
+
+    test('errors are readable', async () => {
+      const failed = await call('exec_bash', { command: 'true', sandbox_id: 'nobody' });
+      assert.equal(failed.isError, true);
+      assert.equal(failed.answer.code, 'not_found');
+      await assert.rejects(client.callTool({ name: 'no_such_tool', arguments: {} }), /no_such_tool/);
+    });
+
+    test('the box is deleted', async () => {
+      await call('delete_sandbox', { sandbox_name: 'sdk' });
+      assert.deepEqual((await call('list_sandboxes', {})).answer.sandboxes, []);
+    });
+  });
+}
