@@ -34,10 +34,11 @@
 #define QUEUE_FULL      ((size_t)64 << 20) /* unsent bytes at which reading stops */
 #define PARENT_CHECK_MS 2000
 /* Leaving, in milliseconds from its start: until then ... */
-#define GRACE_MS  500 /* ... what is nearly done may end after EOF */
-#define CANCEL_MS 850 /* ... what was cancelled may end */
-#define FLUSH_MS  950 /* ... the client may take the last answers */
-#define SLICE_MS  20  /* how long a signal may go unnoticed while we wait */
+#define GRACE_MS   500 /* ... what is nearly done may end after EOF */
+#define CANCEL_MS  850 /* ... what was cancelled may end */
+#define FLUSH_MS   950 /* ... the client may take the last answers */
+#define HURRIED_MS 50  /* the same after a signal, from when the calls have ended */
+#define SLICE_MS   20  /* how long a signal may go unnoticed while we wait */
 
 struct stdio {
     struct peer peer;
@@ -62,28 +63,37 @@ static void send_line(struct peer *p, struct str message, enum send_kind kind)
 
 static const struct peer_ops ops = {.send = send_line, .one_stream = true};
 
+/* 0 and 1 must be the client and 2 anything at all, before another descriptor is made
+ * and takes one of these numbers. */
+static int check_standard(struct err *e)
+{
+    if (fcntl(STDIN_FILENO, F_GETFD) < 0 || fcntl(STDOUT_FILENO, F_GETFD) < 0) {
+        return err_set(e, ERR_INVALID,
+                       "standard input or output is closed: a client has to be at both");
+    }
+    /* The lowest free number is 2, if it is free. */
+    if (fcntl(STDERR_FILENO, F_GETFD) < 0 && open("/dev/null", O_WRONLY | O_NOCTTY) < 0) {
+        return err_sys(e, errno, "open /dev/null");
+    }
+    return 0;
+}
+
 /* Nothing may write to the client but us, and nothing may read from it. */
 static int point_away(struct err *e)
 {
-    int null = open("/dev/null", O_RDWR);
-    int rc = 0;
+    int null own_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-    if (null < 0) {
-        return err_sys(e, errno, "open /dev/null");
+    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+        return err_sys(e, errno, "turn standard input and output away from the client");
     }
-    if (dup2(null, STDIN_FILENO) < 0 ||
-        (fcntl(STDERR_FILENO, F_GETFD) < 0 && dup2(null, STDERR_FILENO) < 0) ||
-        dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
-        rc = err_sys(e, errno, "redirect standard input and output");
-    }
-    if (null > STDERR_FILENO) {
-        (void)close(null);
-    }
-    return rc;
+    return 0;
 }
 
 static int open_wire(struct stdio *io, struct err *e)
 {
+    if (check_standard(e) < 0) {
+        return -1;
+    }
     if (wire_open(&io->in, STDIN_FILENO, O_RDONLY, e) < 0) {
         return err_wrap(e, "standard input");
     }
@@ -240,7 +250,7 @@ static void flush_rest(struct stdio *io, int64_t until_ms)
 
         (void)poll(fds, COUNTOF(fds), (int)left);
         take_signals(io);
-        left = is_disturbed(io) ? 0 : until_ms - clock_mono_ms();
+        left = until_ms - clock_mono_ms();
     }
 }
 
@@ -253,7 +263,7 @@ static void wind_down(struct stdio *io)
         peer_cancel(&io->peer);
         ended = wait_for_calls(io, start + CANCEL_MS, false);
     }
-    flush_rest(io, start + FLUSH_MS);
+    flush_rest(io, is_disturbed(io) ? clock_mono_ms() + HURRIED_MS : start + FLUSH_MS);
     if (!ended) {
         log_line(LOG_WARN, "stdio", "msg=\"calls did not end in time\" why=\"%s\"", io->leaving);
         _exit(0);
