@@ -27,10 +27,10 @@ struct agent_usage {
     int64_t memory_used, memory_limit, disk_used, disk_total, idle_ms, ends_in_ms;
     int processes, tasks;
 };
-int agent_usage(struct box *b, const struct ctx *ctx, struct agent_usage *out,
-                struct err *e) MUST_CHECK;
-int agent_extend(struct box *b, const struct ctx *ctx, int32_t lifetime_s,
-                 struct err *e) MUST_CHECK;
+int agent_usage(struct box *b, const struct ctx *ctx, struct agent_usage *out, struct err *e)
+    MUST_CHECK;
+int agent_extend(struct box *b, const struct ctx *ctx, int32_t lifetime_s, struct err *e)
+    MUST_CHECK;
 int agent_shutdown(struct box *b, const struct ctx *ctx, struct err *e) MUST_CHECK;
 
 #endif

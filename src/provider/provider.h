@@ -78,7 +78,7 @@ struct limits { /* 0: not asked for; the provider's default */
 };
 
 struct box_spec {
-    struct str id;   /* 32 hex digits, minted by the caller: the new box's ref */
+    struct str id; /* 32 hex digits, minted by the caller: the new box's ref */
     struct str name;
     struct str image; /* rootfs, image or template; empty: the provider's default */
     struct limits limits;
@@ -99,12 +99,12 @@ struct box_info {
     struct str ref; /* what attach() takes; stored in the database */
     struct str name;
     enum box_state state;
-    struct str ended;      /* BOX_GONE: why, as a phrase ("30 min idle"); or empty */
-    struct str tier;       /* what isolates it: "root, cgroup v1", "user, rlimits" */
-    struct str host, user; /* where and as whom its code runs */
+    struct str ended;          /* BOX_GONE: why, as a phrase ("30 min idle"); or empty */
+    struct str tier;           /* what isolates it: "root, cgroup v1", "user, rlimits" */
+    struct str host, user;     /* where and as whom its code runs */
     struct str work_dir, home; /* where commands start, and "~"; empty: not known */
-    int32_t port;          /* 0: none */
-    struct limits limits;  /* in force; 0: not limited here */
+    int32_t port;              /* 0: none */
+    struct limits limits;      /* in force; 0: not limited here */
     enum network network;
     int64_t created_at; /* unix seconds */
     int64_t expires_at; /* unix seconds, 0: no hard end */
@@ -130,8 +130,8 @@ struct exec_req {
     const struct str *env; /* "KEY=value", added to the box's own */
     size_t n_env;
     const struct source *input; /* NULL: stdin is /dev/null */
-    int64_t timeout_ms; /* kills the whole session; 0: none. Kept by the box itself */
-    int64_t window_ms;  /* only detaches: result EXEC_RUNNING; 0: wait to the end */
+    int64_t timeout_ms;         /* kills the whole session; 0: none. Kept by the box itself */
+    int64_t window_ms;          /* only detaches: result EXEC_RUNNING; 0: wait to the end */
 };
 
 enum exec_end {
@@ -157,7 +157,7 @@ struct exec_result {
 
 struct task_state {
     struct str id;
-    int64_t started_at; /* unix seconds */
+    int64_t started_at;        /* unix seconds */
     struct exec_result result; /* .end is EXEC_RUNNING while it runs */
 };
 
@@ -233,8 +233,8 @@ struct task_ops {
                   uint64_t from_err, int64_t window_ms, const struct sink *output,
                   struct exec_result *out, struct err *e);
     /* Empty id: each task of the box. */
-    int (*state)(struct box *b, const struct ctx *ctx, struct str id, task_state_fn *each, void *arg,
-                 struct err *e);
+    int (*state)(struct box *b, const struct ctx *ctx, struct str id, task_state_fn *each,
+                 void *arg, struct err *e);
     /* TERM to the session and its descendants, KILL after the grace. Returns at once;
      * already finished is success. */
     int (*kill)(struct box *b, const struct ctx *ctx, struct str id, int32_t grace_ms,
@@ -363,17 +363,16 @@ int box_task_kill(struct box *b, const struct ctx *ctx, struct str id, int32_t g
 int box_file_stat(struct box *b, const struct ctx *ctx, struct str path, struct file_info *out,
                   struct err *e) MUST_CHECK;
 int box_file_list(struct box *b, const struct ctx *ctx, struct str dir, bool recursive,
-                  uint32_t max, file_info_fn *each, void *arg, bool *more,
-                  struct err *e) MUST_CHECK;
+                  uint32_t max, file_info_fn *each, void *arg, bool *more, struct err *e)
+    MUST_CHECK;
 int box_file_read(struct box *b, const struct ctx *ctx, struct str path, int64_t from, int64_t max,
                   const struct sink *to, struct file_info *out, struct err *e) MUST_CHECK;
 int box_file_write(struct box *b, const struct ctx *ctx, struct str path, mode_t mode,
                    enum write_flags flags, const struct source *from, struct file_info *out,
                    struct err *e) MUST_CHECK;
-int box_file_mkdir(struct box *b, const struct ctx *ctx, struct str path,
-                   struct err *e) MUST_CHECK;
-int box_file_remove(struct box *b, const struct ctx *ctx, struct str path,
-                    struct err *e) MUST_CHECK;
+int box_file_mkdir(struct box *b, const struct ctx *ctx, struct str path, struct err *e) MUST_CHECK;
+int box_file_remove(struct box *b, const struct ctx *ctx, struct str path, struct err *e)
+    MUST_CHECK;
 int box_usage(struct box *b, const struct ctx *ctx, struct usage *out, struct err *e) MUST_CHECK;
 
 struct box *box_ref(struct box *b);

@@ -1,0 +1,64 @@
+/*
+ * cgroup.h - limits over a whole box, where this machine lets us.
+ *
+ * Version 1 has a hierarchy for each controller and we make our folder below our own
+ * cgroup there. Version 2 is one tree in which a cgroup with processes cannot hand
+ * out controllers, so we look upwards from our own for the nearest one that can and
+ * that we may write to. What cannot be had is left out: the caller falls back to
+ * rlimits.
+ */
+#ifndef PROVIDER_LOCAL_CGROUP_H
+#define PROVIDER_LOCAL_CGROUP_H
+
+#include "base/arena.h"
+#include "base/ctx.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "provider/provider.h"
+
+#define CGROUPS_MAX 3
+
+enum controller {
+    CONTROL_MEMORY,
+    CONTROL_CPU,
+    CONTROL_PIDS,
+    CONTROLS,
+};
+
+/* Where we ourselves are in a hierarchy. */
+struct cgroup_at {
+    struct str mount; /* its mount point; empty: there is none that we could use */
+    struct str own;   /* our cgroup's folder: the mount point or below it */
+};
+
+struct cgroup_host {
+    struct cgroup_at v1[CONTROLS];
+    struct cgroup_at v2;
+};
+
+/* From the texts of /proc/self/cgroup and /proc/self/mountinfo. */
+void cgroup_parse_host(struct arena *a, struct str self_cgroup, struct str mountinfo,
+                       struct cgroup_host *out);
+void cgroup_host_read(struct arena *a, struct cgroup_host *out);
+
+/* A box's cgroups. Strings live in the arena. */
+struct cgroup_set {
+    int version[CONTROLS];        /* what enforces it: 1, 2, or 0 for nothing */
+    struct str dirs[CGROUPS_MAX]; /* each once */
+    size_t n_dirs;
+    struct str oom_file, memory_file; /* empty: none */
+};
+
+/* Makes <own>/anybox/<id> for every controller of which `want` has a limit and that
+ * can be had, and sets the limits. Nothing possible is success with n_dirs 0. */
+void cgroup_make(struct arena *a, const struct cgroup_host *host, struct str id,
+                 const struct limits *want, struct cgroup_set *out);
+/* "cgroup v1", "cgroup v2"; empty when nothing was made. */
+struct str cgroup_text(const struct cgroup_set *set);
+
+/* Only paths that cgroup_make() could have made for this id. */
+bool cgroup_is_ours(struct str dir, struct str id);
+/* Kills what is still in there and removes it. Missing is success. */
+int cgroup_remove(const struct ctx *ctx, struct str dir, struct err *e) MUST_CHECK;
+
+#endif

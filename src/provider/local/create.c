@@ -1,0 +1,265 @@
+/*
+ * Making a box: a locked folder, cgroups, a range of uids, boxinit.
+ *
+ * boxinit is started with an empty environment and nothing but the descriptors that
+ * agent/proto.h names. It joins the cgroups, makes the namespaces, leaves PID 1
+ * behind and ends; PID 1 belongs to nobody and outlives us. `info` is written twice:
+ * before the start, so that whoever finds the folder after our sudden death knows
+ * what to remove, and after it, with the process.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/proto.h"
+#include "agent/wire.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/own.h"
+#include "base/proc.h"
+#include "provider/local/making.h"
+#include "provider/talk.h"
+
+#define NAME_MAX_LEN 128
+#define FOLDER_TRIES 20
+
+/* ---- what was asked for --------------------------------------------------------------- */
+
+bool local_id_ok(struct str id)
+{
+    if (id.len != BOX_ID_SIZE - 1) {
+        return false;
+    }
+    for (size_t i = 0; i < id.len; i++) {
+        bool digit = id.p[i] >= '0' && id.p[i] <= '9';
+        bool letter = id.p[i] >= 'a' && id.p[i] <= 'f';
+        if (!digit && !letter) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int check_name(struct str name, struct err *e)
+{
+    if (name.len > NAME_MAX_LEN) {
+        return err_set(e, ERR_INVALID, "the name has %zu bytes; at most %d are accepted", name.len,
+                       NAME_MAX_LEN);
+    }
+    for (size_t i = 0; i < name.len; i++) {
+        if ((unsigned char)name.p[i] < 0x20 || name.p[i] == 0x7f) {
+            return err_set(e, ERR_INVALID, "the name contains a control character");
+        }
+    }
+    return 0;
+}
+
+static int check_spec(const struct box_spec *spec, struct err *e)
+{
+    if (!local_id_ok(spec->id)) {
+        return err_set(e, ERR_BUG, "a sandbox id is 32 hex digits, not \"%.*s\"",
+                       STR_ARG(str_head(spec->id, 40)));
+    }
+    if (spec->image.len > 0) {
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "local sandboxes run on this machine's own system and take no image (\"%.*s\" "
+            "was asked for); leave image out. Images need a docker provider, which this "
+            "version does not have yet",
+            STR_ARG(str_head(spec->image, 80)));
+    }
+    if (spec->network != NETWORK_NONE) {
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "local sandboxes have no network in this version: ask for network \"none\" or "
+            "leave it out");
+    }
+    if (check_name(spec->name, e) < 0) {
+        return -1;
+    }
+    return talk_check_env(spec->env, spec->n_env, e);
+}
+
+int local_find_boxinit(const struct local *l, struct arena *a, const char **out, struct err *e)
+{
+    const char *beside = arena_printf(a, "%s/%s", l->program_dir, BOXINIT).p;
+    const char *installed = arena_printf(a, "%s/../libexec/anybox/%s", l->program_dir, BOXINIT).p;
+    if (access(beside, X_OK) == 0) {
+        *out = beside;
+        return 0;
+    }
+    if (access(installed, X_OK) == 0) {
+        *out = installed;
+        return 0;
+    }
+    return err_set(e, ERR_NOT_FOUND,
+                   "the program boxinit, which runs inside local sandboxes, was found neither at "
+                   "%s nor at %s; build or install anybox again",
+                   beside, installed);
+}
+
+/* ---- folder, cgroups, uids ---------------------------------------------------------------- */
+
+int local_open_boxes(const struct local *l, struct err *e)
+{
+    int dir = open(l->boxes_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0 && errno == ENOENT) {
+        if (fd_mkdirs(l->boxes_dir, 0700, e) < 0) {
+            return -1;
+        }
+        dir = open(l->boxes_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (dir < 0) {
+        return err_sys(e, errno, "cannot open %s", l->boxes_dir);
+    }
+    return dir;
+}
+
+/* A sweep may remove the new folder before we have the lock on it: then once more. */
+static int make_folder(struct making *m, struct err *e)
+{
+    const char *id = arena_cstr(m->ctx->arena, m->spec->id);
+    for (int i = 0; i < FOLDER_TRIES; i++) {
+        if (mkdirat(m->boxes, id, 0700) < 0 && (errno != EEXIST || i == 0)) {
+            return err_sys(e, errno, "cannot make the sandbox's folder in %s", m->local->boxes_dir);
+        }
+        int dir own_fd = openat(m->boxes, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        struct stat is;
+        if (dir >= 0 && flock(dir, LOCK_EX | LOCK_NB) == 0 && fstat(dir, &is) == 0 &&
+            is.st_nlink > 0) {
+            m->folder = take_fd(&dir);
+            return 0;
+        }
+    }
+    return err_set(e, ERR_SYSTEM, "cannot lock the sandbox's folder in %s", m->local->boxes_dir);
+}
+
+static int unmet(struct err *e, const char *what, const char *otherwise)
+{
+    return err_set(e, ERR_UNSUPPORTED,
+                   "%s cannot be limited here: no cgroup is writable for this user. Run anybox as "
+                   "root, or inside \"systemd-run --user --scope -p Delegate=yes\", or %s",
+                   what, otherwise);
+}
+
+/* Makes the cgroups; what they do not enforce is an rlimit or not in force. */
+static int make_cgroups(struct making *m, struct limits *rlimits, struct err *e)
+{
+    struct arena *a = m->ctx->arena;
+    struct limits *force = &m->meta.limits;
+    struct cgroup_host host;
+    cgroup_host_read(a, &host);
+    cgroup_make(a, &host, m->spec->id, force, &m->cgroups);
+    const int *version = m->cgroups.version;
+    if (version[CONTROL_CPU] == 0) {
+        if (m->spec->limits.cpu_millis > 0) {
+            return unmet(e, "cpus", "leave cpus out");
+        }
+        force->cpu_millis = 0;
+    }
+    rlimits->memory_bytes = version[CONTROL_MEMORY] == 0 ? force->memory_bytes : 0;
+    rlimits->pids = version[CONTROL_PIDS] == 0 ? force->pids : 0;
+    rlimits->open_files = force->open_files;
+    for (size_t i = 0; i < m->cgroups.n_dirs; i++) {
+        m->meta.cgroups[m->meta.n_cgroups++] = m->cgroups.dirs[i];
+    }
+    return 0;
+}
+
+static struct str tier_text(const struct making *m)
+{
+    static const char *const who[] = {
+        [UID_ONE] = "user", [UID_ROOT] = "root", [UID_SUBUIDS] = "user with subuids"};
+    struct str groups = cgroup_text(&m->cgroups);
+    bool per_process = m->cgroups.version[CONTROL_MEMORY] == 0;
+    return arena_printf(m->ctx->arena, "%s, %.*s%s%s", who[m->uids.mode], STR_ARG(groups),
+                        groups.len > 0 && per_process ? ", " : "",
+                        per_process ? "rlimits (memory per process)" : "");
+}
+
+/* ---- all of it -------------------------------------------------------------------------------- */
+
+/* Takes back what was made. The reason for it is the caller's to tell. */
+static void undo(struct making *m)
+{
+    struct ctx quiet = {.arena = m->ctx->arena};
+    struct err ignored;
+    int status = 0;
+    if (m->outer > 0) {
+        (void)kill(m->outer, SIGKILL);
+        (void)!proc_wait(&quiet, m->outer, &status, &ignored);
+    }
+    if (m->meta.pid > 0) {
+        (void)!local_kill(&m->meta, &quiet, &ignored);
+    }
+    own_close_(&m->uids.lock);
+    m->uids.lock = -1;
+    if (m->folder >= 0) {
+        (void)!local_remove(m->local, &quiet, m->spec->id, &m->meta, &ignored);
+    }
+}
+
+static int make(struct making *m, struct err *e)
+{
+    struct arena *a = m->ctx->arena;
+    const char *program = NULL;
+    struct limits rlimits = {0};
+    if (check_spec(m->spec, e) < 0 || local_find_boxinit(m->local, a, &program, e) < 0 ||
+        limits_settle(&m->spec->limits, &m->local->defaults, a, &m->meta.limits, e) < 0) {
+        return -1;
+    }
+    m->boxes = local_open_boxes(m->local, e);
+    if (m->boxes < 0 || make_folder(m, e) < 0 || make_cgroups(m, &rlimits, e) < 0 ||
+        uids_take(a, &m->uids, e) < 0) {
+        return -1;
+    }
+    m->meta.name = m->spec->name;
+    m->meta.boot = proc_boot_id(a);
+    m->meta.tier = tier_text(m);
+    m->meta.network = m->spec->network;
+    m->meta.uid_base = m->uids.mode == UID_ONE ? 0 : m->uids.uid;
+    m->meta.created_at = clock_wall_ms() / 1000;
+    if (m->meta.limits.lifetime_s > 0) {
+        m->meta.expires_at = m->meta.created_at + m->meta.limits.lifetime_s;
+    }
+    if (meta_save(m->folder, &m->meta, e) < 0 || making_start(m, program, &rlimits, e) < 0) {
+        return -1;
+    }
+    return meta_save(m->folder, &m->meta, e);
+}
+
+static void making_fini(struct making *m)
+{
+    own_close_(&m->boxes);
+    own_close_(&m->folder);
+    own_close_(&m->uids.lock);
+}
+
+struct box *local_create(struct provider *p, const struct ctx *ctx, const struct box_spec *spec,
+                         struct err *e)
+{
+    struct making m CLEANUP(making_fini) = {.local = local_of(p),
+                                            .ctx = ctx,
+                                            .spec = spec,
+                                            .boxes = -1,
+                                            .folder = -1,
+                                            .uids = {.lock = -1}};
+    if (make(&m, e) < 0) {
+        undo(&m);
+        return NULL;
+    }
+    int folder = openat(m.folder, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) {
+        (void)err_sys(e, errno, "cannot open the sandbox's folder");
+        undo(&m);
+        return NULL;
+    }
+    return local_box_new(m.local, spec->id, folder, &m.meta);
+}

@@ -1,0 +1,262 @@
+/* What works here and what does not, each with the command that mends it. The proof is
+ * a trial box that runs a command; the other lines explain why it fails or is weaker
+ * than it could be. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/own.h"
+#include "provider/local/local.h"
+
+#define TRIAL_MS         20000
+#define LANDLOCK_VERSION 1u /* flag of landlock_create_ruleset(): only tell the ABI */
+
+struct exam {
+    struct local *local;
+    const struct ctx *ctx;
+    check_fn *each;
+    void *arg;
+    struct uid_range subuids;
+    enum uid_mode mode;
+};
+
+static int tell(const struct exam *x, enum check_state state, const char *what, struct str found,
+                const char *fix, struct err *e)
+{
+    struct check check = {
+        .state = state, .what = str_from(what), .found = found, .fix = str_from(fix)};
+    return x->each(x->arg, &check, e);
+}
+
+/* A number in a file of /proc/sys; -1: there is no such file. */
+static int64_t kernel_setting(struct arena *a, const char *path)
+{
+    struct str text;
+    struct err ignored;
+    int64_t value = 0;
+    if (fd_read_file(AT_FDCWD, path, 64, a, &text, &ignored) < 0 ||
+        str_to_i64(text, 0, INT64_MAX, &value, &ignored) < 0) {
+        return -1;
+    }
+    return value;
+}
+
+/* ---- the lines ------------------------------------------------------------------------- */
+
+static int exam_boxinit(const struct exam *x, struct err *e)
+{
+    const char *path = NULL;
+    struct err why = {0};
+    if (local_find_boxinit(x->local, x->ctx->arena, &path, &why) < 0) {
+        struct str found = arena_str(x->ctx->arena, str_from(why.msg));
+        return tell(x, CHECK_FAIL, "boxinit", found, "make, or make install", e);
+    }
+    return tell(x, CHECK_OK, "boxinit", str_from(path), "", e);
+}
+
+static int exam_state(const struct exam *x, struct err *e)
+{
+    struct arena *a = x->ctx->arena;
+    struct err why = {0};
+    int dir own_fd = local_open_boxes(x->local, &why);
+    if (dir < 0 || faccessat(dir, ".", W_OK | X_OK, AT_EACCESS) < 0) {
+        struct str found = arena_printf(a, "%s cannot be written", x->local->state_dir);
+        return tell(x, CHECK_FAIL, "state folder", found,
+                    "set ANYBOX_HOME to a folder that you may write to", e);
+    }
+    return tell(x, CHECK_OK, "state folder", str_from(x->local->state_dir), "", e);
+}
+
+static int exam_userns(const struct exam *x, struct err *e)
+{
+    static const struct {
+        const char *path, *found, *fix;
+        int64_t bad;
+        bool root_too;
+    } rules[] = {
+        {"/proc/sys/user/max_user_namespaces", "none are allowed (user.max_user_namespaces is 0)",
+         "sudo sysctl -w user.max_user_namespaces=15000", 0, true},
+        {"/proc/sys/kernel/unprivileged_userns_clone",
+         "refused to users (kernel.unprivileged_userns_clone is 0)",
+         "sudo sysctl -w kernel.unprivileged_userns_clone=1", 0, false},
+        {"/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+         "restricted by AppArmor for programs without a profile",
+         "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0", 1, false},
+    };
+    if (access("/proc/self/ns/user", F_OK) < 0) {
+        return tell(x, CHECK_FAIL, "user namespaces", S("this kernel has none"),
+                    "use a kernel with CONFIG_USER_NS", e);
+    }
+    for (size_t i = 0; i < COUNTOF(rules); i++) {
+        bool applies = rules[i].root_too || x->mode != UID_ROOT;
+        if (applies && kernel_setting(x->ctx->arena, rules[i].path) == rules[i].bad) {
+            return tell(x, CHECK_FAIL, "user namespaces", str_from(rules[i].found), rules[i].fix,
+                        e);
+        }
+    }
+    return tell(x, CHECK_OK, "user namespaces", S("allowed"), "", e);
+}
+
+static int exam_uids(const struct exam *x, struct err *e)
+{
+    if (x->mode == UID_ROOT) {
+        return tell(x, CHECK_OK, "user ids", S("each sandbox gets 65,536 of its own (root)"), "",
+                    e);
+    }
+    if (x->mode == UID_SUBUIDS) {
+        struct str found = arena_printf(
+            x->ctx->arena, "a range from /etc/subuid, %u on, by newuidmap", x->subuids.uid);
+        return tell(x, CHECK_OK, "user ids", found, "", e);
+    }
+    if (!uids_can_map()) {
+        return tell(x, CHECK_WARN, "user ids",
+                    S("one, shared by sandbox and init: newuidmap is missing"),
+                    "sudo apt-get install uidmap", e);
+    }
+    return tell(x, CHECK_WARN, "user ids",
+                S("one, shared by sandbox and init: no range in /etc/subuid and /etc/subgid"),
+                "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 \"$USER\"",
+                e);
+}
+
+/* Makes an empty set of cgroups with all three limits, and removes it. */
+static int exam_cgroups(const struct exam *x, struct err *e)
+{
+    static const char *const names[CONTROLS] = {
+        [CONTROL_MEMORY] = "memory", [CONTROL_CPU] = "cpu", [CONTROL_PIDS] = "pids"};
+    struct arena *a = x->ctx->arena;
+    const struct limits want = {.memory_bytes = 64 << 20, .cpu_millis = 1000, .pids = 64};
+    char id[BOX_ID_SIZE];
+    id_hex(id, (BOX_ID_SIZE - 1) / 2);
+    struct cgroup_host host;
+    struct cgroup_set set;
+    cgroup_host_read(a, &host);
+    cgroup_make(a, &host, str_from(id), &want, &set);
+    for (size_t i = 0; i < set.n_dirs; i++) {
+        struct err ignored;
+        (void)!cgroup_remove(x->ctx, set.dirs[i], &ignored);
+    }
+    struct buf found own_buf = {0};
+    buf_init(&found, 200);
+    bool all = true;
+    for (int c = 0; c < CONTROLS; c++) {
+        const char *how = set.version[c] == 0 ? "no" : set.version[c] == 1 ? "v1" : "v2";
+        buf_addf(&found, "%s%s %s", c > 0 ? ", " : "", names[c], how);
+        all = all && set.version[c] != 0;
+    }
+    if (!all) {
+        buf_addf(&found, " (rlimits instead: memory per process, cpu not limited)");
+    }
+    return tell(x, all ? CHECK_OK : CHECK_WARN, "cgroups", arena_str(a, buf_str(&found)),
+                all ? "" : "run anybox as root, or by systemd-run --user --scope -p Delegate=yes",
+                e);
+}
+
+static int exam_kernel(const struct exam *x, struct err *e)
+{
+    bool seccomp = access("/proc/sys/kernel/seccomp/actions_avail", F_OK) == 0;
+    if (tell(x, seccomp ? CHECK_OK : CHECK_FAIL, "seccomp",
+             seccomp ? S("filters available") : S("this kernel has no filters"),
+             seccomp ? "" : "use a kernel with CONFIG_SECCOMP_FILTER", e) < 0) {
+        return -1;
+    }
+    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_VERSION);
+    if (abi < 1) {
+        return tell(x, CHECK_WARN, "landlock", S("not available; not needed without a network"),
+                    "add landlock to the kernel's lsm= parameter", e);
+    }
+    return tell(x, CHECK_OK, "landlock", arena_printf(x->ctx->arena, "ABI %ld", abi), "", e);
+}
+
+static int exam_program(const struct exam *x, const char *name, enum check_state missing,
+                        const char *fix, struct err *e)
+{
+    static const char *const dirs[] = {"/usr/local/bin", "/usr/bin", "/bin"};
+    for (size_t i = 0; i < COUNTOF(dirs); i++) {
+        struct str path = arena_printf(x->ctx->arena, "%s/%s", dirs[i], name);
+        if (access(path.p, X_OK) == 0) {
+            return tell(x, CHECK_OK, name, path, "", e);
+        }
+    }
+    return tell(x, missing, name, S("not on this machine, so not in its sandboxes"), fix, e);
+}
+
+/* ---- the proof --------------------------------------------------------------------------- */
+
+static int run_true(struct box *b, const struct ctx *ctx, struct err *e)
+{
+    const struct exec_req req = {.shell = SHELL_SH, .command = S("true")};
+    struct exec_result result;
+    if (box_exec(b, ctx, &req, NULL, &result, e) < 0) {
+        return -1;
+    }
+    if (result.end != EXEC_EXITED || result.code != 0) {
+        return err_set(e, ERR_SYSTEM, "the command true ended with %d", result.code);
+    }
+    return 0;
+}
+
+static int trial(const struct exam *x, struct str *tier, int64_t *took_ms, struct err *e)
+{
+    char id[BOX_ID_SIZE];
+    id_hex(id, (BOX_ID_SIZE - 1) / 2);
+    struct ctx ctx = *x->ctx;
+    int64_t until_ms = clock_mono_ms() + TRIAL_MS;
+    if (ctx.deadline_ms == 0 || ctx.deadline_ms > until_ms) {
+        ctx.deadline_ms = until_ms;
+    }
+    const struct box_spec spec = {
+        .id = str_from(id), .name = S("doctor"), .limits = {.lifetime_s = 60}};
+    int64_t began_ms = clock_mono_ms();
+    struct box *b CLEANUP(box_unref_p) = local_create(&x->local->provider, &ctx, &spec, e);
+    if (b == NULL) {
+        return -1;
+    }
+    struct box_info info = {0};
+    int rc = run_true(b, &ctx, e);
+    if (rc == 0) {
+        rc = box_info(b, &ctx, &info, e);
+    }
+    struct err late = {0};
+    int destroyed = box_destroy(b, &ctx, &late);
+    if (rc == 0 && destroyed < 0) {
+        *e = late;
+    }
+    *tier = info.tier;
+    *took_ms = clock_mono_ms() - began_ms;
+    return rc < 0 || destroyed < 0 ? -1 : 0;
+}
+
+static int exam_trial(const struct exam *x, struct err *e)
+{
+    struct arena *a = x->ctx->arena;
+    struct str tier = STR_EMPTY;
+    int64_t took_ms = 0;
+    struct err why = {0};
+    if (trial(x, &tier, &took_ms, &why) < 0) {
+        return tell(x, CHECK_FAIL, "trial sandbox", arena_str(a, str_from(why.msg)),
+                    "mend the lines above that are not ok", e);
+    }
+    struct str found = arena_printf(a, "made, used and deleted in %lld ms (%.*s)",
+                                    (long long)took_ms, STR_ARG(tier));
+    return tell(x, CHECK_OK, "trial sandbox", found, "", e);
+}
+
+int local_doctor(struct provider *p, const struct ctx *ctx, check_fn *each, void *arg,
+                 struct err *e)
+{
+    struct exam x = {.local = local_of(p), .ctx = ctx, .each = each, .arg = arg};
+    x.mode = uids_mode(ctx->arena, &x.subuids);
+    if (exam_boxinit(&x, e) < 0 || exam_state(&x, e) < 0 || exam_userns(&x, e) < 0 ||
+        exam_uids(&x, e) < 0 || exam_cgroups(&x, e) < 0 || exam_kernel(&x, e) < 0 ||
+        exam_program(&x, "bash", CHECK_FAIL, "sudo apt-get install bash", e) < 0 ||
+        exam_program(&x, "python3", CHECK_WARN, "sudo apt-get install python3", e) < 0) {
+        return -1;
+    }
+    return exam_trial(&x, e);
+}

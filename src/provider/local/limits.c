@@ -1,0 +1,106 @@
+/* What a box gets: what was asked for where that is possible, else the defaults. */
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "provider/local/local.h"
+
+#define MIB (1024ll * 1024)
+
+#define MEMORY_LEAST   (16 * MIB)
+#define MEMORY_DEFAULT (4096 * MIB) /* at most; half of the machine's otherwise */
+#define DISK_LEAST     MIB
+#define CPU_LEAST      10 /* thousandths: the kernel's shortest quota */
+#define PIDS_LEAST     4
+#define PIDS_MOST      4194304 /* the kernel's PID_MAX_LIMIT */
+#define FILES_LEAST    16
+#define DISK_OF_MEMORY 4 /* disk is a quarter of memory by default */
+
+/* One number that was asked for; 0 was not. */
+static int check(const char *what, const char *unit, int64_t asked, int64_t least, int64_t most,
+                 struct err *e)
+{
+    if (asked == 0 || (asked >= least && asked <= most)) {
+        return 0;
+    }
+    if (asked < least) {
+        return err_set(e, ERR_INVALID, "%s of %lld%s is too small: a sandbox takes at least %lld%s",
+                       what, (long long)asked, unit, (long long)least, unit);
+    }
+    return err_set(e, ERR_INVALID, "%s of %lld%s is more than this machine has: at most %lld%s",
+                   what, (long long)asked, unit, (long long)most, unit);
+}
+
+static int64_t files_most(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_max == RLIM_INFINITY) {
+        return INT32_MAX;
+    }
+    return files.rlim_max > INT32_MAX ? INT32_MAX : (int64_t)files.rlim_max;
+}
+
+static int check_asked(const struct limits *asked, int64_t host_memory, struct err *e)
+{
+    int64_t cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t memory_most = host_memory > 0 ? host_memory : INT64_MAX;
+    int64_t cpu_most = cpus > 0 ? cpus * 1000 : INT32_MAX;
+    if (check("memory", " bytes", asked->memory_bytes, MEMORY_LEAST, memory_most, e) < 0 ||
+        check("disk", " bytes", asked->disk_bytes, DISK_LEAST, memory_most, e) < 0 ||
+        check("cpus", " thousandths of a core", asked->cpu_millis, CPU_LEAST, cpu_most, e) < 0 ||
+        check("pids", " processes", asked->pids, PIDS_LEAST, PIDS_MOST, e) < 0 ||
+        check("open files", " descriptors", asked->open_files, FILES_LEAST, files_most(), e) < 0 ||
+        check("lifetime", " s", asked->lifetime_s, 1, INT32_MAX, e) < 0 ||
+        check("idle time", " s", asked->idle_s, 1, INT32_MAX, e) < 0) {
+        return -1;
+    }
+    return 0;
+}
+
+static int64_t either(int64_t asked, int64_t otherwise)
+{
+    return asked != 0 ? asked : otherwise;
+}
+
+static int64_t least_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int settle_disk(const struct limits *asked, const struct limits *defaults,
+                       struct limits *out, struct err *e)
+{
+    if (asked->disk_bytes >= out->memory_bytes) {
+        return err_set(e, ERR_INVALID,
+                       "disk of %lld bytes does not fit: a local sandbox keeps its files in its "
+                       "memory, so disk must be less than memory (%lld bytes); ask for more memory",
+                       (long long)asked->disk_bytes, (long long)out->memory_bytes);
+    }
+    int64_t quarter = out->memory_bytes / DISK_OF_MEMORY;
+    out->disk_bytes = either(asked->disk_bytes, either(defaults->disk_bytes, quarter));
+    if (out->disk_bytes >= out->memory_bytes) {
+        out->disk_bytes = quarter;
+    }
+    return 0;
+}
+
+int limits_settle(const struct limits *asked, const struct limits *defaults, struct arena *a,
+                  struct limits *out, struct err *e)
+{
+    int64_t host_memory = usage_host_memory(a);
+    if (check_asked(asked, host_memory, e) < 0) {
+        return -1;
+    }
+    int64_t half = host_memory > 0 ? least_of(host_memory / 2, MEMORY_DEFAULT) : MEMORY_DEFAULT;
+    struct limits l = {0};
+    l.memory_bytes = either(asked->memory_bytes, either(defaults->memory_bytes, half));
+    l.cpu_millis = (int32_t)either(asked->cpu_millis, defaults->cpu_millis);
+    l.pids = (int32_t)either(asked->pids, defaults->pids);
+    l.open_files = (int32_t)least_of(either(asked->open_files, defaults->open_files), files_most());
+    l.lifetime_s = (int32_t)either(asked->lifetime_s, defaults->lifetime_s);
+    l.idle_s = (int32_t)either(asked->idle_s, defaults->idle_s);
+    if (settle_disk(asked, defaults, &l, e) < 0) {
+        return -1;
+    }
+    *out = l;
+    return 0;
+}

@@ -1,0 +1,142 @@
+/* The end of boxes: killing one, removing what it leaves, and looking for what others
+ * left. All of it may run in several processes at once. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/own.h"
+#include "base/proc.h"
+#include "provider/local/local.h"
+
+#define KILL_WAIT_MS 10000
+#define ASK_MS       1000
+
+int local_kill(const struct meta *m, const struct ctx *ctx, struct err *e)
+{
+    if (m->pid <= 0 || !str_eq(m->boot, proc_boot_id(ctx->arena))) {
+        return 0;
+    }
+    int pidfd own_fd = (int)syscall(SYS_pidfd_open, m->pid, 0);
+    if (pidfd < 0 && errno == ESRCH) {
+        return 0;
+    }
+    if (pidfd < 0) {
+        return err_sys(e, errno, "cannot look at the sandbox's init process");
+    }
+    /* Checked after the pidfd was opened: now it names this very process for good. */
+    if (proc_start_time(m->pid) != m->start) {
+        return 0;
+    }
+    if (syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH) {
+        return err_sys(e, errno, "cannot end the sandbox's init process");
+    }
+    /* The kernel ends PID 1 last, when all other processes of the box are gone. A caller
+     * who takes the call back does not want half of it. */
+    struct ctx quiet = {.arena = ctx->arena};
+    struct pollfd exited = {.fd = pidfd, .events = POLLIN};
+    int ready = ctx_wait(&quiet, &exited, 1, clock_mono_ms() + KILL_WAIT_MS, e);
+    if (ready == 0) {
+        return err_set(e, ERR_TIMEOUT,
+                       "its processes did not end within %d s after they were killed; try again",
+                       KILL_WAIT_MS / 1000);
+    }
+    return ready < 0 ? -1 : 0;
+}
+
+int local_remove(const struct local *l, const struct ctx *ctx, struct str id, const struct meta *m,
+                 struct err *e)
+{
+    for (size_t i = 0; i < m->n_cgroups; i++) {
+        if (cgroup_is_ours(m->cgroups[i], id) && cgroup_remove(ctx, m->cgroups[i], e) < 0) {
+            return -1;
+        }
+    }
+    uids_forget(m->uid_base);
+    int boxes own_fd = local_open_boxes(l, e);
+    if (boxes < 0) {
+        return -1;
+    }
+    return fd_remove_tree(boxes, arena_cstr(ctx->arena, id), e);
+}
+
+/* Whoever made this box died before the process was written down. Where cgroups hold
+ * it they are emptied; else it can only be asked to end. */
+static void end_unknown(struct local *l, const struct ctx *ctx, int folder, struct str id)
+{
+    struct ctx quiet = {.arena = ctx->arena, .deadline_ms = clock_mono_ms() + ASK_MS};
+    const struct meta unknown = {0};
+    struct err ignored;
+    int path = openat(folder, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (path < 0) {
+        return;
+    }
+    struct box *b CLEANUP(box_unref_p) = local_box_new(l, id, path, &unknown);
+    (void)!agent_shutdown(b, &quiet, &ignored);
+}
+
+/* One folder, locked by us: nobody is making this box, and nobody else removes it. */
+static int sweep_locked(struct local *l, const struct ctx *ctx, int folder, struct str id,
+                        struct err *e)
+{
+    struct meta m = {0};
+    struct err ignored;
+    if (meta_load(folder, ctx->arena, &m, &ignored) < 0) {
+        m = (struct meta){0};
+    }
+    if (meta_alive(&m, ctx->arena)) {
+        return 0;
+    }
+    if (m.pid == 0) {
+        end_unknown(l, ctx, folder, id);
+    }
+    return local_remove(l, ctx, id, &m, e);
+}
+
+static int sweep_one(struct local *l, const struct ctx *ctx, int boxes, const char *name,
+                     struct err *e)
+{
+    struct str id = str_from(name);
+    if (!local_id_ok(id)) {
+        return 0;
+    }
+    int folder own_fd = openat(boxes, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) < 0) {
+        return 0;
+    }
+    return sweep_locked(l, ctx, folder, id, e);
+}
+
+int local_sweep(struct provider *p, const struct ctx *ctx, struct err *e)
+{
+    struct local *l = local_of(p);
+    int boxes own_fd = local_open_boxes(l, e);
+    if (boxes < 0) {
+        return -1;
+    }
+    DIR *dir = fdopendir(dup(boxes));
+    if (dir == NULL) {
+        return err_sys(e, errno, "cannot read %s", l->boxes_dir);
+    }
+    /* One that cannot be removed does not keep the others. */
+    int rc = 0;
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        if (ctx_check(ctx, e) < 0) {
+            rc = -1;
+            break;
+        }
+        struct err why = {0};
+        if (sweep_one(l, ctx, boxes, entry->d_name, &why) < 0) {
+            *e = why;
+            rc = -1;
+        }
+    }
+    (void)closedir(dir);
+    return rc;
+}

@@ -1,0 +1,261 @@
+#include "provider/local/uids.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/own.h"
+
+#define LOCK_DIR   "/run/anybox/uids"
+#define NEWUIDMAP  "/usr/bin/newuidmap" /* where boxinit looks */
+#define NEWGIDMAP  "/usr/bin/newgidmap"
+#define SLOT_TRIES 200
+#define FILE_MAX   (1u << 20)
+
+/* linux/capability.h numbers; all three are needed to write another's maps. */
+enum { NEED_SETGID = 6, NEED_SETUID = 7, NEED_SYS_ADMIN = 21 };
+
+/* ---- parsers ---------------------------------------------------------------------- */
+
+bool uids_parse_sub(struct str text, struct str name, uint32_t uid, uint32_t *first,
+                    uint32_t *count)
+{
+    char digits[16];
+    (void)snprintf(digits, sizeof digits, "%u", uid);
+    while (text.len > 0) {
+        struct str rest = STR_EMPTY;
+        struct str tail = STR_EMPTY;
+        struct str line = str_cut(text, '\n', &text);
+        struct str who = str_cut(line, ':', &rest);
+        struct str start = str_cut(rest, ':', &tail);
+        bool mine =
+            who.len > 0 && ((name.len > 0 && str_eq(who, name)) || str_eq(who, str_from(digits)));
+        int64_t from = 0;
+        int64_t many = 0;
+        struct err ignored;
+        if (!mine || str_to_i64(start, 1, UINT32_MAX - 1, &from, &ignored) < 0 ||
+            str_to_i64(tail, UID_RANGE, UINT32_MAX, &many, &ignored) < 0 ||
+            from + many > UINT32_MAX) {
+            continue;
+        }
+        *first = (uint32_t)from;
+        *count = (uint32_t)many;
+        return true;
+    }
+    return false;
+}
+
+/* The next word of a line of numbers in columns. */
+static struct str word(struct str *line)
+{
+    *line = str_trim(*line);
+    return str_cut(*line, ' ', line);
+}
+
+bool uids_parse_map(struct str text, uint32_t first, uint32_t count)
+{
+    while (text.len > 0) {
+        struct str line = str_cut(text, '\n', &text);
+        int64_t inside = 0;
+        int64_t many = 0;
+        struct err ignored;
+        struct str from = word(&line);
+        (void)word(&line);
+        if (str_to_i64(from, 0, UINT32_MAX, &inside, &ignored) < 0 ||
+            str_to_i64(word(&line), 1, UINT32_MAX, &many, &ignored) < 0) {
+            continue;
+        }
+        if (inside <= first && inside + many >= (int64_t)first + count) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+uint64_t uids_parse_caps(struct str status)
+{
+    while (status.len > 0) {
+        struct str line = str_cut(status, '\n', &status);
+        if (!str_starts(line, S("CapEff:"))) {
+            continue;
+        }
+        struct str hex = str_trim(str_skip(line, sizeof "CapEff:" - 1));
+        uint64_t caps = 0;
+        for (size_t i = 0; i < hex.len; i++) {
+            int digit = hex_digit(hex.p[i]);
+            if (digit < 0 || hex.len > 16) {
+                return 0;
+            }
+            caps = caps << 4 | (uint64_t)digit;
+        }
+        return caps;
+    }
+    return 0;
+}
+
+/* ---- this process ------------------------------------------------------------------- */
+
+static struct str text_of(struct arena *a, const char *path)
+{
+    struct str text = STR_EMPTY;
+    struct err ignored;
+    if (fd_read_file(AT_FDCWD, path, FILE_MAX, a, &text, &ignored) < 0) {
+        return STR_EMPTY;
+    }
+    return text;
+}
+
+static bool is_full_root(struct arena *a)
+{
+    if (geteuid() != 0) {
+        return false;
+    }
+    uint64_t need = 1ull << NEED_SETGID | 1ull << NEED_SETUID | 1ull << NEED_SYS_ADMIN;
+    uint32_t all = UID_SLOTS * UID_RANGE;
+    return (uids_parse_caps(text_of(a, "/proc/self/status")) & need) == need &&
+           uids_parse_map(text_of(a, "/proc/self/uid_map"), UID_FIRST, all) &&
+           uids_parse_map(text_of(a, "/proc/self/gid_map"), UID_FIRST, all);
+}
+
+static struct str user_name(struct arena *a)
+{
+    struct passwd entry;
+    struct passwd *found = NULL;
+    char *strings = arena_alloc(a, 1, 16384);
+    if (getpwuid_r(geteuid(), &entry, strings, 16384, &found) != 0 || found == NULL) {
+        return STR_EMPTY;
+    }
+    return str_from(found->pw_name);
+}
+
+bool uids_can_map(void)
+{
+    return access(NEWUIDMAP, X_OK) == 0 && access(NEWGIDMAP, X_OK) == 0;
+}
+
+static bool has_subuids(struct arena *a, struct uid_range *out)
+{
+    struct str name = user_name(a);
+    uint32_t many = 0;
+    return uids_can_map() &&
+           uids_parse_sub(text_of(a, "/etc/subuid"), name, geteuid(), &out->uid, &many) &&
+           uids_parse_sub(text_of(a, "/etc/subgid"), name, geteuid(), &out->gid, &many);
+}
+
+enum uid_mode uids_mode(struct arena *a, struct uid_range *subuids)
+{
+    if (is_full_root(a)) {
+        return UID_ROOT;
+    }
+    if (geteuid() != 0 && has_subuids(a, subuids)) {
+        return UID_SUBUIDS;
+    }
+    return UID_ONE;
+}
+
+/* ---- slots ---------------------------------------------------------------------------- */
+
+/* Locks a slot's file. The file may be removed by uids_forget() between our open and
+ * our lock: then the lock is worth nothing and the next try makes a new one. */
+static int lock_slot(int dir, uint32_t slot)
+{
+    char name[16];
+    (void)snprintf(name, sizeof name, "%u", slot);
+    int fd own_fd = openat(dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        return -1;
+    }
+    struct stat held;
+    struct stat named;
+    if (fstat(fd, &held) < 0 || fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
+        held.st_ino != named.st_ino) {
+        return -1;
+    }
+    return take_fd(&fd);
+}
+
+static int open_lock_dir(struct err *e)
+{
+    if (fd_mkdirs(LOCK_DIR, 0700, e) < 0) {
+        return -1;
+    }
+    int dir = open(LOCK_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (dir < 0) {
+        return err_sys(e, errno, "cannot open %s", LOCK_DIR);
+    }
+    return dir;
+}
+
+static int take_slot(struct uid_range *out, struct err *e)
+{
+    int dir own_fd = open_lock_dir(e);
+    if (dir < 0) {
+        return -1;
+    }
+    for (int i = 0; i < SLOT_TRIES; i++) {
+        uint32_t slot = id_below(UID_SLOTS);
+        int fd = lock_slot(dir, slot);
+        if (fd < 0) {
+            continue;
+        }
+        uint32_t first = UID_FIRST + slot * UID_RANGE;
+        *out = (struct uid_range){
+            .mode = UID_ROOT, .uid = first, .gid = first, .count = UID_RANGE, .lock = fd};
+        return 0;
+    }
+    return err_set(e, ERR_LIMIT,
+                   "no free range of user ids was found below %s; delete sandboxes that are not "
+                   "needed",
+                   LOCK_DIR);
+}
+
+int uids_take(struct arena *a, struct uid_range *out, struct err *e)
+{
+    struct uid_range range = {.lock = -1};
+    range.mode = uids_mode(a, &range);
+    if (range.mode == UID_ROOT) {
+        return take_slot(out, e);
+    }
+    if (range.mode == UID_SUBUIDS) {
+        range.count = UID_RANGE;
+    } else {
+        range.uid = geteuid();
+        range.gid = getegid();
+    }
+    *out = range;
+    return 0;
+}
+
+void uids_forget(int64_t uid_base)
+{
+    if (uid_base < UID_FIRST || (uid_base - UID_FIRST) / UID_RANGE >= UID_SLOTS) {
+        return;
+    }
+    struct err ignored;
+    int dir own_fd = open_lock_dir(&ignored);
+    if (dir < 0) {
+        return;
+    }
+    uint32_t slot = (uint32_t)((uid_base - UID_FIRST) / UID_RANGE);
+    int fd own_fd = lock_slot(dir, slot);
+    if (fd < 0) {
+        return;
+    }
+    char name[16];
+    (void)snprintf(name, sizeof name, "%u", slot);
+    (void)unlinkat(dir, name, 0);
+}

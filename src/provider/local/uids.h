@@ -1,0 +1,50 @@
+/*
+ * uids.h - which user ids a box gets (decision 13).
+ *
+ * As root every box has its own 65,536 uids from a region that nobody uses, so that
+ * boxes cannot touch each other even if one escaped its namespaces; a slot is taken
+ * by a lock that PID 1 holds for its life. A user with a range in /etc/subuid uses
+ * that one. A user without has one uid, shared by PID 1 and payload.
+ */
+#ifndef PROVIDER_LOCAL_UIDS_H
+#define PROVIDER_LOCAL_UIDS_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+
+#define UID_RANGE 65536u
+#define UID_FIRST 0x40000000u
+#define UID_SLOTS ((0x7fff0000u - UID_FIRST) / UID_RANGE)
+
+enum uid_mode { /* as the spec of boxinit numbers them */
+                UID_ONE = 0,
+                UID_ROOT = 1,
+                UID_SUBUIDS = 2,
+};
+
+struct uid_range {
+    enum uid_mode mode;
+    uint32_t uid, gid; /* first of the range outside */
+    uint32_t count;    /* 0 in UID_ONE */
+    int lock;          /* UID_ROOT: the locked descriptor, else -1 */
+};
+
+/* Chooses, and takes a slot as root. The caller closes .lock. */
+int uids_take(struct arena *a, struct uid_range *out, struct err *e) MUST_CHECK;
+/* Removes the lock file of a slot that nobody holds any more. */
+void uids_forget(int64_t uid_base);
+
+/* What there is, without taking anything. */
+enum uid_mode uids_mode(struct arena *a, struct uid_range *subuids);
+bool uids_can_map(void); /* newuidmap and newgidmap are there */
+
+/* The first range of at least UID_RANGE ids that a /etc/subuid text gives to this user. */
+bool uids_parse_sub(struct str text, struct str name, uint32_t uid, uint32_t *first,
+                    uint32_t *count);
+/* Does a /proc/PID/uid_map text map all of [first, first + count)? */
+bool uids_parse_map(struct str text, uint32_t first, uint32_t count);
+/* The effective capabilities in a /proc/PID/status text; 0 when it has none. */
+uint64_t uids_parse_caps(struct str status);
+
+#endif

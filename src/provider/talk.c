@@ -1,0 +1,265 @@
+#include "provider/talk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/plain.h"
+#include "provider/over_agent.h"
+
+#define FAIL_TEXT 400 /* bytes of an agent's message that we pass on */
+
+int talk_open(struct talk *t, struct box *b, const struct ctx *ctx, struct err *e)
+{
+    struct agent_box *ab = CONTAINER_OF(b, struct agent_box, box);
+    buf_init(&t->out, TALK_OUT);
+    t->fd = ab->connect(b, ctx, e);
+    return t->fd < 0 ? -1 : 0;
+}
+
+void talk_close(struct talk *t)
+{
+    if (t->fd >= 0) {
+        (void)close(t->fd);
+    }
+    free(t->in);
+    buf_fini(&t->out);
+    *t = TALK_NONE;
+}
+
+bool talk_unsent(const struct talk *t)
+{
+    return t->out.len > 0;
+}
+
+int talk_flush(struct talk *t, struct err *e)
+{
+    size_t sent = 0;
+    while (sent < t->out.len) {
+        ssize_t n = send(t->fd, t->out.p + sent, t->out.len - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n >= 0) {
+            sent += (size_t)n;
+            continue;
+        }
+        if (errno == EINTR) {
+            continue;
+        }
+        if (errno == EAGAIN) {
+            buf_drop(&t->out, sent);
+            return 0;
+        }
+        if (errno != EPIPE && errno != ECONNRESET) {
+            return err_sys(e, errno, "cannot send to the sandbox");
+        }
+        /* Why it closed may still be waiting to be read: a FAIL, an ENDED. */
+        break;
+    }
+    buf_clear(&t->out);
+    return 0;
+}
+
+int talk_read(struct talk *t, struct err *e)
+{
+    if (t->in == NULL) {
+        t->in = xmalloc(TALK_IN);
+    }
+    if (t->start > 0) {
+        memmove(t->in, t->in + t->start, t->end - t->start);
+        t->end -= t->start;
+        t->start = 0;
+    }
+    for (;;) {
+        ssize_t n = recv(t->fd, t->in + t->end, TALK_IN - t->end, MSG_DONTWAIT);
+        if (n > 0) {
+            t->end += (size_t)n;
+            return 0;
+        }
+        if (n == 0 || errno == ECONNRESET) {
+            t->closed = true;
+            return 0;
+        }
+        if (errno == EAGAIN) {
+            return 0;
+        }
+        if (errno != EINTR) {
+            return err_sys(e, errno, "cannot read from the sandbox");
+        }
+    }
+}
+
+int talk_bad(struct err *e, const char *what)
+{
+    return err_set(e, ERR_PROTOCOL,
+                   "its agent sent %s that cannot be read; delete the sandbox and make a new one",
+                   what);
+}
+
+static int greet(struct talk *t, struct frame f, struct err *e)
+{
+    struct wire_in r = wire_read(f.fields);
+    uint32_t version = wire_get_u32(&r);
+    uint32_t lowest = wire_get_u32(&r);
+    if (f.type != FRAME_HELLO || !wire_done(&r)) {
+        return talk_bad(e, "a greeting");
+    }
+    if (AGENT_VERSION < lowest || AGENT_VERSION > version) {
+        return err_set(e, ERR_UNSUPPORTED,
+                       "the sandbox was made by another anybox: its agent speaks versions %u to "
+                       "%u of the protocol and this one speaks %u; make a new sandbox",
+                       lowest, version, (unsigned)AGENT_VERSION);
+    }
+    t->greeted = true;
+    return 0;
+}
+
+/* The agent may name any kind; those that speak of our own call are not its to say. */
+static enum err_kind fail_kind(uint8_t said)
+{
+    if (said == ERR_NONE || said >= ERR_KINDS || said == ERR_CANCELLED || said == ERR_TIMEOUT) {
+        return ERR_PROTOCOL;
+    }
+    return (enum err_kind)said;
+}
+
+static int failed(struct frame f, struct err *e)
+{
+    struct wire_in r = wire_read(f.fields);
+    uint8_t kind = wire_get_u8(&r);
+    uint32_t errnum = wire_get_u32(&r);
+    struct str said = wire_get_str(&r);
+    if (!wire_done(&r)) {
+        return talk_bad(e, "an error");
+    }
+    struct buf text own_buf = {0};
+    buf_init(&text, FAIL_TEXT);
+    plain_text(str_head(said, FAIL_TEXT), &text);
+    for (size_t i = 0; i < text.len; i++) {
+        text.p[i] = text.p[i] == '\n' || text.p[i] == '\t' ? ' ' : text.p[i];
+    }
+    (void)err_set(e, fail_kind(kind), "%.*s", STR_ARG(buf_str(&text)));
+    e->sys = errnum <= 4095 ? (int)errnum : 0;
+    return -1;
+}
+
+int talk_next(struct talk *t, struct frame *out, struct err *e)
+{
+    for (;;) {
+        struct str bytes = {t->in ? t->in + t->start : NULL, t->end - t->start};
+        if (bytes.len == 0) {
+            return 0;
+        }
+        ssize_t size = wire_parse(bytes, out, e);
+        if (size < 0) {
+            return -1;
+        }
+        if (size == 0 && bytes.len == TALK_IN) {
+            return talk_bad(e, "a message");
+        }
+        if (size == 0) {
+            return 0;
+        }
+        t->start += (size_t)size;
+        if (t->greeted) {
+            return out->type == FRAME_FAIL ? failed(*out, e) : 1;
+        }
+        if (out->type == FRAME_FAIL) {
+            return failed(*out, e);
+        }
+        if (greet(t, *out, e) < 0) {
+            return -1;
+        }
+    }
+}
+
+int talk_wait(struct talk *t, const struct ctx *ctx, struct pollfd *extra, int64_t until_ms,
+              struct err *e)
+{
+    struct pollfd fds[2] = {{.fd = t->fd, .events = POLLIN}};
+    if (talk_unsent(t)) {
+        fds[0].events |= POLLOUT;
+    }
+    if (extra != NULL) {
+        fds[1] = *extra;
+    }
+    int ready = ctx_wait(ctx, fds, extra ? 2 : 1, until_ms, e);
+    if (ready <= 0) {
+        return ready;
+    }
+    if (extra != NULL) {
+        *extra = fds[1];
+    }
+    if ((fds[0].revents & (POLLOUT | POLLERR | POLLHUP)) && talk_flush(t, e) < 0) {
+        return -1;
+    }
+    if ((fds[0].revents & (POLLIN | POLLERR | POLLHUP)) && talk_read(t, e) < 0) {
+        return -1;
+    }
+    return ready;
+}
+
+int talk_get(struct talk *t, const struct ctx *ctx, struct frame *out, struct err *e)
+{
+    for (;;) {
+        int got = talk_next(t, out, e);
+        if (got != 0) {
+            return got < 0 ? -1 : 0;
+        }
+        if (t->closed) {
+            return err_set(e, ERR_GONE, "it ended before it answered");
+        }
+        if (talk_flush(t, e) < 0 || talk_wait(t, ctx, NULL, 0, e) < 0) {
+            return -1;
+        }
+    }
+}
+
+int talk_expect(struct talk *t, const struct ctx *ctx, uint8_t type, struct frame *out,
+                struct err *e)
+{
+    if (talk_get(t, ctx, out, e) < 0) {
+        return -1;
+    }
+    if (out->type != type) {
+        return talk_bad(e, "an answer");
+    }
+    return 0;
+}
+
+int talk_check_text(struct str s, size_t max, bool empty_ok, const char *what, struct err *e)
+{
+    if (s.len == 0 && !empty_ok) {
+        return err_set(e, ERR_INVALID, "%s is empty", what);
+    }
+    if (s.len > max) {
+        return err_set(e, ERR_INVALID, "%s has %zu bytes; at most %zu are accepted", what, s.len,
+                       max);
+    }
+    if (s.len > 0 && memchr(s.p, '\0', s.len) != NULL) {
+        return err_set(e, ERR_INVALID, "%s contains a NUL byte, which no system call takes", what);
+    }
+    return 0;
+}
+
+int talk_check_env(const struct str *env, size_t n, struct err *e)
+{
+    if (n > ENV_MAX) {
+        return err_set(e, ERR_LIMIT, "there are %zu environment variables; at most %d are accepted",
+                       n, ENV_MAX);
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct str value;
+        struct str name = str_cut(env[i], '=', &value);
+        if (name.len == 0 || name.len == env[i].len) {
+            return err_set(e, ERR_INVALID,
+                           "the environment entry \"%.*s\" is not of the form NAME=value",
+                           STR_ARG(str_head(env[i], 60)));
+        }
+        if (talk_check_text(env[i], ARG_BYTES_MAX, false, "an environment entry", e) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
