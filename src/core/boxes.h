@@ -26,6 +26,7 @@ struct scope {
     struct str folder; /* seeds the selection and names the default box */
     pthread_mutex_t lock;
     char selected[72]; /* a box id; guarded by lock */
+    char implied[72];  /* used for want of a selection, until it ends; guarded by lock */
     bool seeded;       /* the database was asked; guarded by lock */
 };
 void scope_init(struct scope *s, struct str owner, struct str folder); /* borrows both */
@@ -34,9 +35,9 @@ void scope_fini(struct scope *s);
 /* A box as the tools show it. Strings live in ctx->arena. */
 struct box_view {
     struct box_row row;
-    struct box_info info;   /* what the provider says now; zeroed when not asked */
-    bool alive;             /* its init or agent answered just now */
-    struct str problem;     /* why not alive */
+    struct box_info info; /* what the provider says now; zeroed when not asked */
+    bool alive;           /* its init or agent answered just now */
+    struct str problem;   /* why not alive */
     bool selected;
 };
 
@@ -62,15 +63,15 @@ struct box *boxes_find(struct boxes *bs, const struct ctx *ctx, struct scope *sc
 void boxes_lost(struct boxes *bs, const struct ctx *ctx, struct str id, struct str why);
 
 struct box_order {
-    struct str name;     /* empty: made up ("box-1a2b3c") */
-    struct str provider; /* empty: the default */
+    struct str name;      /* empty: made up ("box-1a2b3c") */
+    struct str provider;  /* empty: the default */
     struct box_spec spec; /* .id and .name are filled in by boxes_create() */
-    bool reuse;          /* a live box of that name is the answer */
+    bool reuse;           /* a live box of that name is the answer */
 };
 /* Makes it and selects it when none was selected. */
 int boxes_create(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
-                 const struct box_order *order, struct box_view *out, bool *reused,
-                 struct err *e) MUST_CHECK;
+                 const struct box_order *order, struct box_view *out, bool *reused, struct err *e)
+    MUST_CHECK;
 /* Deletes it and everything it left; unselects it. Deleting one that ended is success. */
 int boxes_delete(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
                  const struct box_want *want, struct str *out_id, struct str *out_name,
@@ -78,8 +79,8 @@ int boxes_delete(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
 int boxes_select(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
                  const struct box_want *want, struct box_view *out, struct err *e) MUST_CHECK;
 /* The active box without making one: ERR_NOT_FOUND when there is none. */
-int boxes_active(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
-                 struct box_view *out, struct err *e) MUST_CHECK;
+int boxes_active(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct box_view *out,
+                 struct err *e) MUST_CHECK;
 
 typedef int box_view_fn(void *arg, const struct box_view *view, struct box *box, struct err *e);
 /* Every live box of the owner, asked now whether it lives; dead ones are ended and

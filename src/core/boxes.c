@@ -1,0 +1,403 @@
+/*
+ * boxes.c - providers, handles and the rows that stand for boxes.
+ *
+ * Three things know about a box: its provider (is it alive), the database (whose it
+ * is, its name, why it ended) and the cache of handles of this process. The provider
+ * is right about life: whenever it says that a box is gone, boxes_end() makes the
+ * other two agree. Other processes change the database beside us, so nothing that was
+ * read from it is believed for longer than a call, except a handle: using one whose
+ * box has ended fails with ERR_GONE, and the caller reports that by boxes_lost().
+ *
+ * Locks: scope.lock, boxes.lock and cache.lock each guard a few fields; none is held
+ * while another is taken, nor across a call into the store or a provider.
+ */
+#include "core/boxes.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/proc.h"
+#include "base/thread.h"
+#include "config/config.h"
+#include "core/boxes_own.h"
+#include "core/output.h"
+
+#define SWEEP_EVERY_MS   (60 * 1000)
+#define ENDED_KEPT_MS    (24ll * 60 * 60 * 1000)
+#define START_WAIT_MS    (60 * 1000)
+#define START_POLL_MS    20
+#define MEMORY_SHARE_MAX (4ll << 30)
+
+/* ---- lifetime ------------------------------------------------------------------- */
+
+struct boxes *boxes_new_with(const struct config *config, struct store *store,
+                             struct provider *const *providers, size_t n, const char *problem)
+{
+    struct boxes *bs = xcalloc(1, sizeof(*bs));
+
+    bs->config = config;
+    bs->store = store;
+    bs->providers = xcalloc(n + 1, sizeof(struct provider *));
+    for (size_t i = 0; i < n; i++) {
+        bs->providers[i] = providers[i];
+    }
+    bs->n_providers = n;
+    bs->problem = problem != NULL ? xstrdup(problem) : NULL;
+    (void)pthread_mutex_init(&bs->lock, NULL);
+    cache_init(&bs->cache);
+    return bs;
+}
+
+/* What a local box gets that asks for nothing. */
+static struct limits local_defaults(const struct config *c)
+{
+    int64_t memory = c->memory_bytes;
+    int64_t disk = c->disk_bytes;
+
+    if (memory == 0) {
+        int64_t machine = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+
+        memory = machine > 0 && machine / 2 < MEMORY_SHARE_MAX ? machine / 2 : MEMORY_SHARE_MAX;
+    }
+    if (disk == 0) {
+        disk = memory / 4;
+    }
+    return (struct limits){
+        .memory_bytes = memory,
+        .disk_bytes = disk,
+        .cpu_millis = (int32_t)c->cpu_millis,
+        .pids = (int32_t)c->pids,
+        .open_files = (int32_t)c->open_files,
+        .lifetime_s = (int32_t)c->lifetime_s,
+        .idle_s = (int32_t)c->idle_s,
+    };
+}
+
+static struct provider *open_local(const struct config *config, struct err *e)
+{
+    const struct provider_ops *ops = provider_type(S("local"));
+    struct arena scratch own_arena = {0};
+    struct provider_conf conf;
+
+    if (ops == NULL) {
+        (void)err_set(e, ERR_UNSUPPORTED, "this anybox was built without local sandboxes");
+        return NULL;
+    }
+    arena_init(&scratch, 1u << 20);
+    conf = (struct provider_conf){
+        .name = S("local"),
+        .state_dir = config->state_dir,
+        .program_dir = proc_self_dir(&scratch),
+        .defaults = local_defaults(config),
+    };
+    return ops->open(&conf, e);
+}
+
+struct boxes *boxes_new(const struct config *config, struct store *store, struct err *e)
+{
+    struct provider *local = open_local(config, e);
+
+    /* A provider that cannot be opened must not keep the server from starting: the tools
+     * that need it say why. */
+    return boxes_new_with(config, store, &local, local != NULL ? 1 : 0,
+                          local != NULL ? NULL : e->msg);
+}
+
+void boxes_free(struct boxes *bs)
+{
+    if (bs == NULL) {
+        return;
+    }
+    cache_fini(&bs->cache);
+    for (size_t i = 0; i < bs->n_providers; i++) {
+        bs->providers[i]->ops->close(bs->providers[i]);
+    }
+    (void)pthread_mutex_destroy(&bs->lock);
+    free(bs->problem);
+    free(bs->providers);
+    free(bs);
+}
+
+int boxes_each_provider(struct boxes *bs, provider_fn *each, void *arg, struct err *e)
+{
+    for (size_t i = 0; i < bs->n_providers; i++) {
+        if (each(arg, bs->providers[i], e) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+struct provider *boxes_provider(struct boxes *bs, struct str name, struct err *e)
+{
+    struct str wanted = name.len > 0 ? name : bs->config->default_provider;
+    struct buf names own_buf = {0};
+
+    buf_init(&names, 200);
+    for (size_t i = 0; i < bs->n_providers; i++) {
+        if (str_eq(bs->providers[i]->name, wanted)) {
+            return bs->providers[i];
+        }
+        buf_addf(&names, "%s%.*s", i > 0 ? ", " : "", STR_ARG(bs->providers[i]->name));
+    }
+    if (bs->n_providers == 0) {
+        (void)err_set(e, ERR_UNSUPPORTED, "no provider of sandboxes is available: %s",
+                      bs->problem != NULL ? bs->problem : "none is configured");
+        return NULL;
+    }
+    (void)err_set(e, ERR_INVALID, "there is no provider \"%.*s\"; available: %.*s",
+                  STR_ARG(str_head(wanted, 64)), STR_ARG(buf_str(&names)));
+    return NULL;
+}
+
+int boxes_check_name(struct str name, struct err *e)
+{
+    bool hex = true;
+
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.p[i];
+        bool digit = c >= '0' && c <= '9';
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+
+        hex = hex && (digit || (c >= 'a' && c <= 'f'));
+        if (!digit && !letter && c != '_' && (i == 0 || (c != '.' && c != '-'))) {
+            name.len = 0;
+        }
+    }
+    if (name.len < 1 || name.len > 64) {
+        return err_set(e, ERR_INVALID,
+                       "a sandbox name is 1 to 64 letters, digits, '.', '_' and '-', and does not "
+                       "begin with '.' or '-'");
+    }
+    if (hex && (name.len == STORE_ID_LEN || name.len == STORE_SHORT_ID_LEN)) {
+        return err_set(e, ERR_INVALID, "the name \"%.*s\" looks like an id: choose another",
+                       STR_ARG(name));
+    }
+    return 0;
+}
+
+/* ---- the end of a box -------------------------------------------------------------- */
+
+/* Below the tools nothing is told to the client that did not ask for it. */
+static void note(const char *what, const struct err *e)
+{
+    char quoted[LOG_QUOTE_SIZE];
+
+    log_line(LOG_DEBUG, "boxes", "failed=%s error=%s", what, log_quote(str_from(e->msg), quoted));
+}
+
+void boxes_end(struct boxes *bs, struct str id, struct str why)
+{
+    struct err e;
+
+    box_unref(cache_take(&bs->cache, id));
+    if (store_box_ended(bs->store, id, why.len > 0 ? why : S("it has ended"), &e) < 0) {
+        note("end", &e);
+    }
+    output_drop(bs->config->state_dir, id);
+}
+
+/* Asks the backend for the end of a box: true when the box lives after all, else *why
+ * may become a better reason. */
+static bool lives_after_all(struct box *box, const struct ctx *ctx, struct str *why)
+{
+    struct box_info info = {0};
+    struct err e;
+
+    if (box_info(box, ctx, &info, &e) == 0) {
+        if (info.state == BOX_GONE && info.ended.len > 0) {
+            *why = info.ended;
+        }
+        return info.state == BOX_RUNNING;
+    }
+    struct box *again CLEANUP(box_unref_p) =
+        e.kind == ERR_GONE ? provider_attach(box->provider, ctx, box->ref, &e) : NULL;
+
+    if (again == NULL && e.kind == ERR_GONE) {
+        *why = arena_str(ctx->arena, str_from(e.msg));
+    }
+    return false;
+}
+
+void boxes_lost(struct boxes *bs, const struct ctx *ctx, struct str id, struct str why)
+{
+    struct box *box CLEANUP(box_unref_p) = cache_take(&bs->cache, id);
+
+    /* A connection that broke looks like the end of a box; the row of a box that goes on
+     * must not be ended, or nobody could find it any more. */
+    if (box != NULL && lives_after_all(box, ctx, &why)) {
+        return;
+    }
+    boxes_end(bs, id, why);
+}
+
+bool boxes_starter_is_dead(const struct box_row *row)
+{
+    return proc_start_time((pid_t)row->starter_pid) != row->starter_start;
+}
+
+void boxes_abandon(struct boxes *bs, const struct ctx *ctx, const struct box_row *row)
+{
+    struct err e = {0};
+    struct provider *p = boxes_provider(bs, row->provider, &e);
+    /* The id is the new box's ref from the first moment on. */
+    struct box *box CLEANUP(box_unref_p) = p != NULL ? provider_attach(p, ctx, row->id, &e) : NULL;
+
+    if (box != NULL && box_destroy(box, ctx, &e) < 0) {
+        note("abandon", &e);
+    }
+    if (store_drop_box(bs->store, row->id, &e) < 0) {
+        note("abandon", &e);
+    }
+}
+
+void boxes_sweep(struct boxes *bs, const struct ctx *ctx)
+{
+    int64_t now = clock_mono_ms();
+    struct err e;
+
+    lock(&bs->lock);
+    bool due = bs->swept_ms == 0 || now - bs->swept_ms >= SWEEP_EVERY_MS;
+    if (due) {
+        bs->swept_ms = now;
+    }
+    unlock(&bs->lock);
+    if (!due) {
+        return;
+    }
+    for (size_t i = 0; i < bs->n_providers; i++) {
+        if (provider_sweep(bs->providers[i], ctx, &e) < 0) {
+            note("sweep", &e);
+        }
+    }
+    if (store_prune(bs->store, clock_wall_ms() - ENDED_KEPT_MS, &e) < 0) {
+        note("prune", &e);
+    }
+}
+
+/* ---- handles ------------------------------------------------------------------------ */
+
+/* Until the row is no longer STARTING; it is read again. A starter that died leaves
+ * nothing: then the box is not there. */
+static int wait_started(struct boxes *bs, const struct ctx *ctx, struct box_row *row, struct err *e)
+{
+    int64_t until = clock_mono_ms() + START_WAIT_MS;
+
+    while (row->state == ROW_STARTING) {
+        if (boxes_starter_is_dead(row)) {
+            boxes_abandon(bs, ctx, row);
+            return err_set(e, ERR_NOT_FOUND,
+                           "sandbox \"%.*s\" was never finished: the process that made it is dead",
+                           STR_ARG(row->name));
+        }
+        if (clock_mono_ms() >= until) {
+            return err_set(e, ERR_UNREACHABLE,
+                           "sandbox \"%.*s\" is still being made by process %lld; try again",
+                           STR_ARG(row->name), (long long)row->starter_pid);
+        }
+        if (ctx_wait(ctx, NULL, 0, clock_mono_ms() + START_POLL_MS, e) < 0) {
+            return -1;
+        }
+        if (store_box_by_id(bs->store, ctx->arena, row->owner, row->id, row, e) < 0) {
+            return e->kind != ERR_NOT_FOUND
+                       ? -1
+                       : err_set(e, ERR_NOT_FOUND, "sandbox \"%.*s\" could not be made",
+                                 STR_ARG(row->name));
+        }
+    }
+    return 0;
+}
+
+static struct provider *provider_of(struct boxes *bs, const struct box_row *row, struct err *e)
+{
+    struct provider *p = boxes_provider(bs, row->provider, e);
+
+    if (p == NULL && e->kind == ERR_INVALID) {
+        (void)err_set(e, ERR_UNSUPPORTED,
+                      "sandbox \"%.*s\" belongs to the provider \"%.*s\", which is not configured "
+                      "here",
+                      STR_ARG(row->name), STR_ARG(row->provider));
+    }
+    return p;
+}
+
+struct box *boxes_attach(struct boxes *bs, const struct ctx *ctx, struct box_row *row,
+                         struct err *e)
+{
+    struct cached found;
+    struct provider *p;
+    struct box *box;
+
+    if (row->state == ROW_LIVE && cache_by_id(&bs->cache, row->owner, row->id, &found)) {
+        return found.box;
+    }
+    if (row->state == ROW_STARTING && wait_started(bs, ctx, row, e) < 0) {
+        return NULL;
+    }
+    if (row->state == ROW_ENDED) {
+        (void)find_fail_ended(row, e);
+        return NULL;
+    }
+    p = provider_of(bs, row, e);
+    if (p == NULL) {
+        return NULL;
+    }
+    box = provider_attach(p, ctx, row->ref, e);
+    if (box != NULL) {
+        cache_put(&bs->cache, row, box);
+        return box;
+    }
+    if (e->kind == ERR_GONE || e->kind == ERR_NOT_FOUND) {
+        row->state = ROW_ENDED;
+        row->ended = arena_str(ctx->arena, str_from(e->msg));
+        boxes_end(bs, row->id, row->ended);
+        (void)find_fail_ended(row, e);
+    }
+    return NULL;
+}
+
+static int end_looked_at(struct boxes *bs, struct box_view *view, struct str why, struct err *e)
+{
+    view->row.state = ROW_ENDED;
+    view->row.ended = why.len > 0 ? why : S("it has ended");
+    boxes_end(bs, view->row.id, view->row.ended);
+    return find_fail_ended(&view->row, e);
+}
+
+int boxes_look(struct boxes *bs, const struct ctx *ctx, const struct box_row *row,
+               struct box_view *out, struct box **box, struct err *e)
+{
+    struct box_view view = {.row = *row};
+    struct box *b CLEANUP(box_unref_p) = boxes_attach(bs, ctx, &view.row, e);
+
+    if (b == NULL && (e->kind == ERR_GONE || e->kind == ERR_NOT_FOUND)) {
+        return -1;
+    }
+    if (b == NULL || box_info(b, ctx, &view.info, e) < 0) {
+        struct err stopped;
+
+        if (ctx_check(ctx, &stopped) < 0) {
+            *e = stopped;
+            return -1;
+        }
+        if (e->kind == ERR_GONE) {
+            return end_looked_at(bs, &view, arena_str(ctx->arena, str_from(e->msg)), e);
+        }
+        view.problem = arena_str(ctx->arena, str_from(e->msg));
+    } else if (view.info.state == BOX_GONE) {
+        return end_looked_at(bs, &view, view.info.ended, e);
+    }
+    view.alive = view.problem.len == 0 && view.info.state == BOX_RUNNING;
+    if (!view.alive && view.problem.len == 0) {
+        view.problem = view.info.state == BOX_PAUSED ? S("it is paused") : S("it is starting");
+    }
+    *out = view;
+    *box = b;
+    b = NULL;
+    return 0;
+}

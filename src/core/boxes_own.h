@@ -1,0 +1,86 @@
+/*
+ * boxes_own.h - what the files behind boxes.h share: boxes.c (lifetime, handles),
+ * find.c (which box), create.c, manage.c (delete, select, list). Nobody else but
+ * their tests includes it.
+ */
+#ifndef CORE_BOXES_OWN_H
+#define CORE_BOXES_OWN_H
+
+#include "core/boxes.h"
+#include "core/cache.h"
+
+#define DEFAULT_NAME_SIZE 48
+
+struct boxes {
+    const struct config *config;
+    struct store *store;
+    struct provider **providers;
+    size_t n_providers;
+    char *problem; /* why there is no provider, or NULL */
+    struct cache cache;
+    pthread_mutex_t lock;
+    int64_t swept_ms; /* on clock_mono_ms(), 0: never; guarded by lock */
+};
+
+/* Takes over the providers, which it closes. */
+struct boxes *boxes_new_with(const struct config *config, struct store *store,
+                             struct provider *const *providers, size_t n, const char *problem);
+
+/* ---- boxes.c ------------------------------------------------------------------ */
+
+/* By its configured name, empty: the default. ERR_INVALID lists what there is. */
+struct provider *boxes_provider(struct boxes *bs, struct str name, struct err *e) MUST_CHECK;
+/* A handle for the row's box, from the cache or attached. Waits for a box that is being
+ * made. ERR_GONE when it has ended; the row then says so too. *row is brought up to date. */
+struct box *boxes_attach(struct boxes *bs, const struct ctx *ctx, struct box_row *row,
+                         struct err *e) MUST_CHECK;
+/* attach, and ask it: fills in out->info, alive and problem. -1 with ERR_GONE when it has
+ * ended, ERR_NOT_FOUND when it was never finished. *box gets a reference, or NULL where none could be had. */
+int boxes_look(struct boxes *bs, const struct ctx *ctx, const struct box_row *row,
+               struct box_view *out, struct box **box, struct err *e) MUST_CHECK;
+/* Ends the row and forgets the handle. */
+void boxes_end(struct boxes *bs, struct str id, struct str why);
+/* The process that began to make this box is dead: remove what it left, and the row. */
+void boxes_abandon(struct boxes *bs, const struct ctx *ctx, const struct box_row *row);
+bool boxes_starter_is_dead(const struct box_row *row);
+/* Sweeps what dead boxes left and prunes old rows, at most once a minute. */
+void boxes_sweep(struct boxes *bs, const struct ctx *ctx);
+
+/* ---- scopes ------------------------------------------------------------------- */
+
+/* The selected id, in the arena; empty: none. Asks the database once. */
+int scope_selected(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct str *out,
+                   struct err *e) MUST_CHECK;
+/* Empty: none. Remembered for the next process too, as well as that goes. */
+void scope_select(struct boxes *bs, struct scope *scope, struct str id);
+/* No longer the selected one, nor the one that is used for want of a selection. */
+void scope_forget(struct boxes *bs, struct scope *scope, struct str id);
+struct str scope_implied(const struct ctx *ctx, struct scope *scope);
+void scope_imply(struct scope *scope, struct str id);
+
+/* ---- find.c ------------------------------------------------------------------- */
+
+/* "default-<folder>-<hash>" of a scope's folder. */
+struct str find_default_name(struct str folder, char to[DEFAULT_NAME_SIZE]);
+/* The row that is meant. Makes nothing. ERR_NOT_FOUND with the sentence. The row may be an
+ * ended one when it was named. */
+int find_row(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
+             const struct box_want *want, struct box_row *out, struct err *e) MUST_CHECK;
+/* "a, b and 3 more" in the arena; empty: there is none. */
+struct str find_names(struct boxes *bs, const struct ctx *ctx, struct str owner);
+/* ERR_GONE with the sentence for a row that has ended. */
+int find_fail_ended(const struct box_row *row, struct err *e);
+
+/* ---- create.c ----------------------------------------------------------------- */
+
+/* A new id and the rest of a STARTING row for it. */
+void create_row(const struct ctx *ctx, struct scope *scope, struct str name, struct box_row *out);
+/* Puts the row into the database; the name is ours then. ERR_EXISTS when it is taken,
+ * ERR_LIMIT when there are too many boxes. */
+int create_claim(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
+                 const struct box_spec *spec, struct box_row *row, struct err *e) MUST_CHECK;
+/* Makes the box of a claimed row; a failure takes the row back. NULL is the failure. */
+struct box *create_start(struct boxes *bs, const struct ctx *ctx, const struct box_spec *spec,
+                         struct box_row *row, struct err *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,59 @@
+#include "core/services.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "core/boxes.h"
+#include "store/store.h"
+
+static void set_problem(struct config *c, const struct err *e)
+{
+    if (c->problem.len == 0) {
+        c->problem = arena_str(&c->arena, str_from(e->msg));
+    }
+}
+
+/* A log that cannot be written must not stop the server: it goes to stderr then. */
+static void start_log(struct config *c)
+{
+    enum log_level level;
+    struct err e;
+
+    if (log_level_parse(c->log_level, &level, &e) == 0) {
+        log_set_level(level);
+    }
+    if (c->log_file.len > 0 &&
+        log_set_file(arena_cstr(&c->arena, c->log_file), c->log_max_bytes, &e) < 0) {
+        (void)err_wrap(&e, "log.file");
+        set_problem(c, &e);
+    }
+}
+
+int services_init(struct services *s, const struct config_flags *flags, struct err *e)
+{
+    *s = (struct services){.config = xcalloc(1, sizeof(*s->config))};
+    config_load(s->config, flags);
+    start_log(s->config);
+    s->store = store_new(s->config->state_dir);
+    s->boxes = boxes_new(s->config, s->store, e);
+    if (s->boxes == NULL) {
+        services_fini(s);
+        return -1;
+    }
+    s->calls = pool_new("call", (unsigned)s->config->max_calls);
+    return 0;
+}
+
+void services_fini(struct services *s)
+{
+    pool_free(s->calls);
+    boxes_free(s->boxes);
+    store_free(s->store);
+    if (s->config != NULL) {
+        config_fini(s->config);
+        free(s->config);
+    }
+    *s = (struct services){0};
+}
