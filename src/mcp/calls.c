@@ -32,10 +32,9 @@ struct running {
     struct batch *batch; /* held; NULL: none */
     enum revision rev;
     const struct tool *tool;
-    json_t *message; /* owned; id and arguments are parts of it */
-    const json_t *id;
-    json_t *arguments; /* NULL: none */
-    struct str raw_id; /* in arena, like token */
+    json_t *arguments; /* owned; NULL: none */
+    struct str raw_id; /* in arena, like those below */
+    struct str id;     /* decoded, when it is a string */
     struct str token;  /* of progress; empty: not wanted */
     struct cancel cancel;
     struct arena arena;
@@ -50,7 +49,7 @@ static void free_running(struct running *r)
 {
     cancel_fini(&r->cancel);
     arena_fini(&r->arena);
-    json_decref(r->message);
+    json_decref(r->arguments);
     free(r);
 }
 
@@ -161,8 +160,18 @@ static void send_progress(struct call *c, struct str message)
     }
 }
 
-static struct running *new_running(const struct exchange *x, const struct tool *t,
-                                   json_t *arguments)
+/* The call's thread gets the arguments to itself: a reference count that two threads
+ * use is one race too many in jansson. */
+static json_t *take_arguments(const struct rpc_msg *msg)
+{
+    json_t *params = js_get(msg->json, "params");
+    json_t *arguments = json_incref(js_get(params, "arguments"));
+
+    (void)json_object_del(params, "arguments");
+    return json_is_null(arguments) ? NULL : arguments;
+}
+
+static struct running *new_running(const struct exchange *x, const struct tool *t)
 {
     const struct rpc_msg *msg = x->msg;
     const json_t *token = js_path(msg->params, "_meta", "progressToken", NULL);
@@ -172,11 +181,10 @@ static struct running *new_running(const struct exchange *x, const struct tool *
     r->batch = x->batch;
     r->rev = x->rev;
     r->tool = t;
-    r->message = json_incref(msg->json);
-    r->id = msg->id;
-    r->arguments = arguments;
+    r->arguments = take_arguments(msg);
     arena_init(&r->arena, CALL_ARENA_MAX);
     r->raw_id = arena_str(&r->arena, msg->raw_id);
+    r->id = arena_str(&r->arena, js_str(msg->id));
     if (token != NULL) {
         struct str raw = js_raw(msg->text, "params", "_meta", "progressToken", NULL);
 
@@ -215,9 +223,9 @@ static void refuse(struct running *r, const struct err *e)
     finish(r, buf_str(&text), true);
 }
 
-void calls_start(const struct exchange *x, const struct tool *t, json_t *arguments)
+void calls_start(const struct exchange *x, const struct tool *t)
 {
-    struct running *r = new_running(x, t, arguments);
+    struct running *r = new_running(x, t);
     struct peer *p = x->peer;
     struct err e;
     bool ready = cancel_init(&r->cancel, &e) == 0;
@@ -237,7 +245,7 @@ void calls_start(const struct exchange *x, const struct tool *t, json_t *argumen
 static bool same_id(const struct running *r, const json_t *id, struct str raw_id)
 {
     return str_eq(r->raw_id, raw_id) ||
-           (json_is_string(id) && json_is_string(r->id) && str_eq(js_str(id), js_str(r->id)));
+           (raw_id.p[0] == '"' && r->raw_id.p[0] == '"' && str_eq(r->id, js_str(id)));
 }
 
 void calls_cancel(struct peer *p, const json_t *id, struct str raw_id)

@@ -10,8 +10,9 @@
 #include "mcp/exchange.h"
 #include "tools/tool.h"
 
-/* Runs the tool on a thread of services->calls; it answers by itself. */
-void calls_start(const struct exchange *x, const struct tool *t, json_t *arguments);
+/* Runs the tool on a thread of services->calls with the request's arguments, which are
+ * taken out of the message; it answers by itself. */
+void calls_start(const struct exchange *x, const struct tool *t);
 
 /* The client takes a request back: its command is killed and nothing more is sent for
  * that id. Ids are unique among requests in flight; a client that used one twice takes

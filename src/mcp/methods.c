@@ -93,7 +93,6 @@ static void run_tools_list(const struct exchange *x)
 static void run_tools_call(const struct exchange *x)
 {
     const json_t *name = js_get(x->msg->params, "name");
-    json_t *arguments = js_get(x->msg->params, "arguments");
     const struct tool *t;
 
     if (!json_is_string(name)) {
@@ -109,7 +108,7 @@ static void run_tools_call(const struct exchange *x)
                        STR_ARG(utf8_head(js_str(name), NAME_SHOWN)));
         return;
     }
-    calls_start(x, t, json_is_null(arguments) ? NULL : arguments);
+    calls_start(x, t);
 }
 
 static void add_subscription(struct buf *out, const struct exchange *x)
