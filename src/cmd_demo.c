@@ -8,10 +8,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/id.h"
 #include "cli.h"
 #include "demo.h"
 
@@ -70,15 +71,15 @@ static int play(struct tour *t, const struct cli *cli, struct str *which)
 static int make_home(struct tour *t, struct err *e)
 {
     const char *tmp = getenv("TMPDIR");
-    struct str path =
-        arena_printf(&t->arena, "%s/anybox-demo-XXXXXX", tmp && tmp[0] ? tmp : "/tmp");
-    char *name = arena_alloc(&t->arena, path.len + 1, 1);
+    char id[17];
 
-    memcpy(name, path.p, path.len);
-    if (!mkdtemp(name)) {
-        return err_sys(e, errno, "make a temporary folder %s", name);
+    id_hex(id, 8);
+    struct str path =
+        arena_printf(&t->arena, "%s/anybox-demo-%s", tmp && tmp[0] ? tmp : "/tmp", id);
+    if (mkdir(path.p, 0700) < 0) {
+        return err_sys(e, errno, "make the temporary folder %s", path.p);
     }
-    t->home = str_from(name);
+    t->home = path;
     return 0;
 }
 

@@ -150,7 +150,7 @@ static json_t *wait_answer(struct demo_client *c, const struct ctx *ctx, int64_t
     size_t used = 0;
 
     for (;;) {
-        struct str line;
+        struct str line = STR_EMPTY;
         if (next_line(c, ctx, &used, &line, e) < 0) {
             return NULL;
         }
