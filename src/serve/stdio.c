@@ -174,7 +174,7 @@ static void read_input(struct stdio *io)
 {
     size_t cap;
     char *to = lines_room(&io->lines, &cap);
-    ssize_t n = wire_read(&io->in, to, cap);
+    ssize_t n = wire_take(&io->in, to, cap);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;

@@ -52,7 +52,7 @@ int wire_open(struct wire_end *end, int fd, int access, struct err *e)
     return 0;
 }
 
-ssize_t wire_read(const struct wire_end *end, void *to, size_t cap)
+ssize_t wire_take(const struct wire_end *end, void *to, size_t cap)
 {
     return end->kind == WIRE_SOCKET ? recv(end->fd, to, cap, MSG_DONTWAIT) : read(end->fd, to, cap);
 }

@@ -36,7 +36,7 @@ struct wire_end {
 /* A private, close-on-exec way to what `fd` leads to; `access` is O_RDONLY or O_WRONLY. */
 int wire_open(struct wire_end *end, int fd, int access, struct err *e) MUST_CHECK;
 /* Like read(): -1 with EAGAIN when there is nothing now. */
-ssize_t wire_read(const struct wire_end *end, void *to, size_t cap);
+ssize_t wire_take(const struct wire_end *end, void *to, size_t cap);
 
 struct wire_out {
     struct wire_end end;

@@ -136,9 +136,9 @@ static void test_what_we_were_given_stays_blocking(void **state)
         assert_int_equal(fcntl(fds[1], F_GETFL) & O_NONBLOCK, 0);
         assert_int_equal(fcntl(in.fd, F_GETFD), FD_CLOEXEC);
         assert_int_equal(fcntl(out.end.fd, F_GETFD), FD_CLOEXEC);
-        assert_true(wire_read(&in, &byte, 1) < 0); /* nothing there, and no waiting for it */
+        assert_true(wire_take(&in, &byte, 1) < 0); /* nothing there, and no waiting for it */
         wire_send(&out, S(""), false);
-        assert_int_equal(wire_read(&in, &byte, 1), 1);
+        assert_int_equal(wire_take(&in, &byte, 1), 1);
         close(in.fd);
         wire_out_fini(&out);
         close(fds[0]);
