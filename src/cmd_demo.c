@@ -34,7 +34,7 @@ static void show_step(struct tour *t, const struct cli *cli, size_t i, int64_t m
     buf_add(&text, buf_str(&t->details));
     buf_addf(&text, "%s", t->colour ? "\033[0m" : "");
     if (e) {
-        buf_addf(&text, "     %sNOT AS EXPECTED%s: ", t->colour ? "\033[31m" : "",
+        buf_addf(&text, "    %sNOT AS EXPECTED%s: ", t->colour ? "\033[31m" : "",
                  t->colour ? "\033[0m" : "");
         cli_plain(&text, str_from(e->msg));
         buf_addc(&text, '\n');

@@ -80,6 +80,18 @@ static void add_code(struct buf *to, const char *text)
     }
 }
 
+/* Markdown takes "<file>" for a tag. */
+static void add_prose(struct buf *to, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '<') {
+            buf_add(to, S("&lt;"));
+        } else {
+            buf_addc(to, *text);
+        }
+    }
+}
+
 static void config_doc(struct buf *to)
 {
     const struct setting_doc *settings = NULL;
@@ -103,7 +115,9 @@ static void config_doc(struct buf *to)
         add_code(to, settings[i].fallback);
         buf_add(to, S(" | "));
         add_code(to, settings[i].env);
-        buf_addf(to, " | %s |\n", settings[i].help);
+        buf_add(to, S(" | "));
+        add_prose(to, settings[i].help);
+        buf_add(to, S(" |\n"));
     }
 }
 

@@ -33,7 +33,7 @@ static void detail(struct tour *t, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(line, sizeof(line), fmt, args);
     va_end(args);
-    buf_add(&t->details, S("     "));
+    buf_add(&t->details, S("    "));
     cli_plain(&t->details, str_from(line));
     buf_addc(&t->details, '\n');
 }
@@ -45,17 +45,28 @@ static void detail_output(struct tour *t, struct str output)
 
     for (int i = 0; rest.len > 0; i++) {
         if (i == OUTPUT_LINES) {
-            buf_add(&t->details, S("     | ...\n"));
+            buf_add(&t->details, S("    | ...\n"));
             return;
         }
         struct str line = str_cut(rest, '\n', &rest);
-        buf_add(&t->details, S("     | "));
+        buf_add(&t->details, S("    | "));
         cli_plain(&t->details, str_head(line, 200));
         buf_addc(&t->details, '\n');
     }
 }
 
 /* ---- asking ------------------------------------------------------------- */
+
+/* The kind behind the "code" of an error answer. */
+static enum err_kind kind_of(struct str code)
+{
+    for (int kind = ERR_NONE + 1; kind < ERR_KINDS; kind++) {
+        if (str_eq(code, str_from(err_kind_name((enum err_kind)kind)))) {
+            return (enum err_kind)kind;
+        }
+    }
+    return ERR_PROTOCOL;
+}
 
 /* A tool's answer, which must not be an error. Takes over `arguments`. */
 static json_t *call(struct tour *t, const char *tool, json_t *arguments, struct err *e)
@@ -68,7 +79,7 @@ static json_t *call(struct tour *t, const char *tool, json_t *arguments, struct 
     }
     if (is_error) {
         struct str why = js_str(js_get(answer, "error"));
-        (void)err_set(e, ERR_PROTOCOL, "%s: %.*s", tool, STR_ARG(why));
+        (void)err_set(e, kind_of(js_str(js_get(answer, "code"))), "%s: %.*s", tool, STR_ARG(why));
         return NULL;
     }
     return json_incref(answer);
@@ -165,7 +176,7 @@ static json_t *make_box(struct tour *t, struct err *e)
         e);
 
     t->memory_limited = answer != NULL;
-    if (answer || e->kind == ERR_CANCELLED || e->kind == ERR_TIMEOUT) {
+    if (answer || e->kind != ERR_UNSUPPORTED) {
         return answer;
     }
     detail(t, "with a memory limit: %s", e->msg);
