@@ -48,7 +48,8 @@ class Tier:
             (self.etc / name).write_text(pathlib.Path("/etc", name).read_text() + extra)
         for name in "subuid", "subgid":
             (self.etc / name).write_text(ranges)
-            (pathlib.Path("/etc") / name).touch()  # something to mount on
+            if not pathlib.Path("/etc", name).exists():
+                pathlib.Path("/etc", name).touch()  # something to mount on
 
     def wrap(self, argv):
         argv = [str(a) for a in argv]

@@ -141,10 +141,10 @@ class McpClient:
             raise ToolFailed(answer, blocks[0]["text"])
         return answer
 
-    def tool(self, name, _timeout=60, **arguments):
+    def tool(self, name, _timeout=60, /, **arguments):
         return self.finish_tool(self.start_tool(name, arguments), _timeout)
 
-    def tool_error(self, name, _timeout=60, **arguments):
+    def tool_error(self, name, _timeout=60, /, **arguments):
         """The {"error", "code"} of a call that has to fail."""
         try:
             answer = self.tool(name, _timeout, **arguments)
@@ -154,7 +154,7 @@ class McpClient:
             return failed.answer
         raise AssertionError(f"{name}({arguments}) was to fail but answered {answer}")
 
-    def bash(self, command, _timeout=60, **arguments):
+    def bash(self, command, _timeout=60, /, **arguments):
         return self.tool("exec_bash", _timeout, command=command, **arguments)
 
     # ---- in ----------------------------------------------------------------

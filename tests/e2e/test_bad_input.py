@@ -49,7 +49,7 @@ def refused(client, tool, arguments, *words, code="invalid"):
     ("create_sandbox", {"pids": "many"}, "pids"),
     ("create_sandbox", {"timeout": 0}, "timeout"),
     ("create_sandbox", {"timeout": -60}, "timeout"),
-    ("create_sandbox", {"env": ["A=1"]}, "env"),
+    ("create_sandbox", {"env": 7}, "env"),
     ("create_sandbox", {"network": "wifi"}, "network"),
     ("create_sandbox", {"provider": "cloud"}, "provider"),
     ("create_sandbox", {"reuse": "perhaps"}, "reuse"),
