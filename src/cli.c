@@ -12,6 +12,7 @@
 
 #define TIMEOUT_MAX_S (31 * 24 * 3600)
 #define CPUS_MAX      1024
+#define DAY_S         86400ll
 
 /* ---- saying things ------------------------------------------------------ */
 
@@ -108,10 +109,10 @@ struct str cli_span(struct arena *a, int64_t seconds)
     if (s < 3600) {
         return arena_printf(a, "%lldm", s / 60);
     }
-    if (s < 2 * 24 * 3600) {
+    if (s < 2 * DAY_S) {
         return arena_printf(a, "%lldh", s / 3600);
     }
-    return arena_printf(a, "%lldd", s / (24 * 3600));
+    return arena_printf(a, "%lldd", s / DAY_S);
 }
 
 struct str cli_size(struct arena *a, int64_t bytes)

@@ -68,7 +68,7 @@ static int target_in_box(struct session *s, struct box *box, struct str local, s
                          struct str *out, struct err *e)
 {
     struct file_info info;
-    struct str name;
+    struct str name = STR_EMPTY;
     struct err missing;
 
     *out = path;
@@ -120,7 +120,7 @@ static int target_here(struct session *s, struct str remote, struct str path, st
                        struct err *e)
 {
     struct stat st;
-    struct str name;
+    struct str name = STR_EMPTY;
 
     *out = path;
     bool is_folder = str_ends(path, S("/"));
