@@ -115,21 +115,28 @@ const char *arena_cstr(struct arena *a, struct str s)
     return arena_str(a, nul ? str_head(s, (size_t)(nul - s.p)) : s).p;
 }
 
+PRINTF_LIKE(3, 0)
+static struct str print(struct arena *a, size_t len, const char *fmt, va_list args)
+{
+    char *text = arena_alloc(a, len + 1, 1);
+
+    if (vsnprintf(text, len + 1, fmt, args) < 0) {
+        len = 0;
+    }
+    return (struct str){text, len};
+}
+
 struct str arena_printf(struct arena *a, const char *fmt, ...)
 {
-    va_list args;
-    char *text;
+    struct str text = STR_EMPTY;
+    va_list args, again;
     int len;
 
     va_start(args, fmt);
+    va_copy(again, args);
     len = vsnprintf(NULL, 0, fmt, args);
+    text = print(a, len > 0 ? (size_t)len : 0, fmt, again);
+    va_end(again);
     va_end(args);
-    if (len < 0) {
-        return arena_str(a, STR_EMPTY);
-    }
-    text = arena_alloc(a, (size_t)len + 1, 1);
-    va_start(args, fmt);
-    (void)vsnprintf(text, (size_t)len + 1, fmt, args);
-    va_end(args);
-    return (struct str){text, (size_t)len};
+    return text;
 }

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
+#define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args), nonnull(fmt)))
 #define MUST_CHECK             __attribute__((warn_unused_result))
 #define NORETURN               __attribute__((noreturn))
 #define UNUSED                 __attribute__((unused))

@@ -105,33 +105,30 @@ static struct str without_end_slashes(struct str path)
     return path;
 }
 
-static const char *last_slash(struct str path)
+/* Where the last part begins: behind the last slash. */
+static size_t last_part(struct str path)
 {
-    return path.len > 0 ? memrchr(path.p, '/', path.len) : NULL;
+    size_t n = path.len;
+
+    while (n > 0 && path.p[n - 1] != '/') {
+        n--;
+    }
+    return n;
 }
 
 struct str path_base(struct str path)
 {
-    const char *slash;
-
     path = without_end_slashes(path);
-    slash = last_slash(path);
-    if (slash == NULL || path.len == 1) {
-        return path;
-    }
-    return str_skip(path, (size_t)(slash - path.p) + 1);
+    return path.len == 1 ? path : str_skip(path, last_part(path));
 }
 
 struct str path_dir(struct str path)
 {
-    const char *slash;
+    size_t n;
 
     path = without_end_slashes(path);
-    slash = last_slash(path);
-    if (slash == NULL) {
-        return S(".");
-    }
-    return without_end_slashes(str_head(path, slash == path.p ? 1 : (size_t)(slash - path.p)));
+    n = last_part(path);
+    return n == 0 ? S(".") : without_end_slashes(str_head(path, n));
 }
 
 bool path_inside(struct str path, struct str root)
