@@ -29,7 +29,7 @@
 #include "core/boxes.h"
 #include "mcp/mcp.h"
 #include "serve/lines.h"
-#include "serve/wire.h"
+#include "serve/outbox.h"
 
 #define QUEUE_FULL      ((size_t)64 << 20) /* unsent bytes at which reading stops */
 #define PARENT_CHECK_MS 2000
@@ -44,8 +44,8 @@ struct stdio {
     struct peer peer;
     struct scope scope;
     struct mcp *mcp;
-    struct wire_end in;
-    struct wire_out out;
+    struct end in;
+    struct outbox out;
     struct lines lines;
     int signals; /* signalfd */
     sigset_t old_mask;
@@ -58,7 +58,7 @@ struct stdio {
 
 static void send_line(struct peer *p, struct str message, enum send_kind kind)
 {
-    wire_send(&CONTAINER_OF(p, struct stdio, peer)->out, message, kind == SEND_NOTICE);
+    outbox_send(&CONTAINER_OF(p, struct stdio, peer)->out, message, kind == SEND_NOTICE);
 }
 
 static const struct peer_ops ops = {.send = send_line, .one_stream = true};
@@ -89,21 +89,21 @@ static int point_away(struct err *e)
     return 0;
 }
 
-static int open_wire(struct stdio *io, struct err *e)
+static int open_ends(struct stdio *io, struct err *e)
 {
     if (check_standard(e) < 0) {
         return -1;
     }
-    if (wire_open(&io->in, STDIN_FILENO, O_RDONLY, e) < 0) {
+    if (end_open(&io->in, STDIN_FILENO, O_RDONLY, e) < 0) {
         return err_wrap(e, "standard input");
     }
-    if (wire_out_init(&io->out, STDOUT_FILENO, e) < 0) {
+    if (outbox_init(&io->out, STDOUT_FILENO, e) < 0) {
         (void)close(io->in.fd);
         return err_wrap(e, "standard output");
     }
     if (point_away(e) < 0) {
         (void)close(io->in.fd);
-        wire_out_fini(&io->out);
+        outbox_fini(&io->out);
         return -1;
     }
     return 0;
@@ -174,7 +174,7 @@ static void read_input(struct stdio *io)
 {
     size_t cap;
     char *to = lines_room(&io->lines, &cap);
-    ssize_t n = wire_take(&io->in, to, cap);
+    ssize_t n = end_read(&io->in, to, cap);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
@@ -190,7 +190,7 @@ static void read_input(struct stdio *io)
 
 static void step(struct stdio *io)
 {
-    size_t queued = wire_queued(&io->out);
+    size_t queued = outbox_queued(&io->out);
     struct pollfd fds[] = {
         {.fd = io->signals, .events = POLLIN},
         {.fd = io->out.wake, .events = POLLIN},
@@ -209,11 +209,11 @@ static void step(struct stdio *io)
         (void)!read(io->out.wake, &count, sizeof(count));
     }
     if ((fds[2].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) {
-        wire_break(&io->out);
+        outbox_break(&io->out);
     } else if (queued > 0) {
-        (void)wire_flush(&io->out);
+        (void)outbox_flush(&io->out);
     }
-    if (wire_broken(&io->out)) {
+    if (outbox_broken(&io->out)) {
         leave(io, "output closed");
     }
     check_parent(io);
@@ -224,7 +224,7 @@ static void step(struct stdio *io)
 
 static bool is_disturbed(struct stdio *io)
 {
-    return io->n_signals > 0 || wire_broken(&io->out);
+    return io->n_signals > 0 || outbox_broken(&io->out);
 }
 
 /* Waits for calls to end while signals and unsent answers are looked after. */
@@ -232,7 +232,7 @@ static bool wait_for_calls(struct stdio *io, int64_t until_ms, bool undisturbed)
 {
     while (!peer_wait(&io->peer, SLICE_MS)) {
         take_signals(io);
-        (void)wire_flush(&io->out);
+        (void)outbox_flush(&io->out);
         if (clock_mono_ms() >= until_ms || (undisturbed && is_disturbed(io))) {
             return false;
         }
@@ -244,7 +244,7 @@ static void flush_rest(struct stdio *io, int64_t until_ms)
 {
     int64_t left = until_ms - clock_mono_ms();
 
-    while (wire_flush(&io->out) > 0 && left > 0) {
+    while (outbox_flush(&io->out) > 0 && left > 0) {
         struct pollfd fds[] = {{.fd = io->out.end.fd, .events = POLLOUT},
                                {.fd = io->signals, .events = POLLIN}};
 
@@ -291,18 +291,18 @@ int stdio_run(const struct services *services, unsigned toolsets, struct err *e)
 {
     struct stdio io = {.parent = getppid(), .parent_checked_ms = clock_mono_ms()};
 
-    if (open_wire(&io, e) < 0) {
+    if (open_ends(&io, e) < 0) {
         return -1;
     }
     if (open_signals(&io, e) < 0) {
         (void)close(io.in.fd);
-        wire_out_fini(&io.out);
+        outbox_fini(&io.out);
         return -1;
     }
     serve_client(&io, services, toolsets);
     (void)close(io.signals);
     (void)close(io.in.fd);
-    wire_out_fini(&io.out);
+    outbox_fini(&io.out);
     (void)pthread_sigmask(SIG_SETMASK, &io.old_mask, NULL);
     return 0;
 }

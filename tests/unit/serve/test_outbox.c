@@ -1,12 +1,13 @@
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/attr.h"
 #include "base/own.h"
-#include "serve/wire.h"
+#include "serve/outbox.h"
 #include "test.h"
 
 enum medium { PIPE, SOCKET };
@@ -37,38 +38,38 @@ static void test_lines_arrive_whole_and_in_order(void **state)
 
     (void)state;
     for (int medium = PIPE; medium <= SOCKET; medium++) {
-        struct wire_out w;
+        struct outbox w;
         struct err e;
         int fds[2];
 
         make_pair((enum medium)medium, fds);
-        assert_ok(wire_out_init(&w, fds[1], &e), &e);
+        assert_ok(outbox_init(&w, fds[1], &e), &e);
         close(fds[1]);
         for (int i = 0; i < LINES; i++) { /* far more than the other side holds */
             memset(line, 'a' + i % 26, SIZE);
-            wire_send(&w, (struct str){line, SIZE}, false);
+            outbox_send(&w, (struct str){line, SIZE}, false);
         }
-        assert_true(wire_queued(&w) > 0);
+        assert_true(outbox_queued(&w) > 0);
         for (int i = 0; i < LINES; i++) {
             for (size_t done = 0; done < SIZE + 1; done += 20000) {
                 size_t part = SIZE + 1 - done < 20000 ? SIZE + 1 - done : 20000;
 
-                (void)wire_flush(&w);
+                (void)outbox_flush(&w);
                 read_exactly(fds[0], got + done, part);
             }
             memset(line, 'a' + i % 26, SIZE);
             assert_memory_equal(got, line, SIZE);
             assert_int_equal(got[SIZE], '\n');
         }
-        assert_int_equal(wire_queued(&w), 0);
-        wire_out_fini(&w);
+        assert_int_equal(outbox_queued(&w), 0);
+        outbox_fini(&w);
         close(fds[0]);
     }
 }
 
 static void test_what_may_be_dropped_is_dropped_behind_a_queue(void **state)
 {
-    struct wire_out w;
+    struct outbox w;
     struct err e;
     char *line own_mem = xcalloc(1, 1 << 20);
     size_t queued;
@@ -77,43 +78,43 @@ static void test_what_may_be_dropped_is_dropped_behind_a_queue(void **state)
 
     (void)state;
     make_pair(PIPE, fds);
-    assert_ok(wire_out_init(&w, fds[1], &e), &e);
-    wire_send(&w, S("progress"), true);
-    assert_int_equal(wire_queued(&w), 0);
+    assert_ok(outbox_init(&w, fds[1], &e), &e);
+    outbox_send(&w, S("progress"), true);
+    assert_int_equal(outbox_queued(&w), 0);
     assert_true(read(w.wake, &woken, sizeof(woken)) < 0);
-    wire_send(&w, (struct str){line, 1 << 20}, false);
-    queued = wire_queued(&w);
+    outbox_send(&w, (struct str){line, 1 << 20}, false);
+    queued = outbox_queued(&w);
     assert_true(queued > 0 && queued < (1 << 20));
     assert_int_equal(read(w.wake, &woken, sizeof(woken)), sizeof(woken));
-    wire_send(&w, S("progress"), true);
-    assert_int_equal(wire_queued(&w), queued);
-    wire_send(&w, S("answer"), false);
-    assert_int_equal(wire_queued(&w), queued + 7);
-    wire_out_fini(&w);
+    outbox_send(&w, S("progress"), true);
+    assert_int_equal(outbox_queued(&w), queued);
+    outbox_send(&w, S("answer"), false);
+    assert_int_equal(outbox_queued(&w), queued + 7);
+    outbox_fini(&w);
     close(fds[0]);
     close(fds[1]);
 }
 
-static void test_a_reader_that_went_away_breaks_the_wire(void **state)
+static void test_a_reader_that_went_away_breaks_it(void **state)
 {
     (void)state;
     (void)signal(SIGPIPE, SIG_IGN);
     for (int medium = PIPE; medium <= SOCKET; medium++) {
-        struct wire_out w;
+        struct outbox w;
         struct err e;
         uint64_t woken = 0;
         int fds[2];
 
         make_pair((enum medium)medium, fds);
-        assert_ok(wire_out_init(&w, fds[1], &e), &e);
+        assert_ok(outbox_init(&w, fds[1], &e), &e);
         close(fds[0]);
-        assert_false(wire_broken(&w));
-        wire_send(&w, S("x"), false);
-        assert_true(wire_broken(&w));
+        assert_false(outbox_broken(&w));
+        outbox_send(&w, S("x"), false);
+        assert_true(outbox_broken(&w));
         assert_int_equal(read(w.wake, &woken, sizeof(woken)), sizeof(woken));
-        wire_send(&w, S("x"), false);
-        assert_int_equal(wire_queued(&w), 0);
-        wire_out_fini(&w);
+        outbox_send(&w, S("x"), false);
+        assert_int_equal(outbox_queued(&w), 0);
+        outbox_fini(&w);
         close(fds[1]);
     }
 }
@@ -123,24 +124,24 @@ static void test_what_we_were_given_stays_blocking(void **state)
 {
     (void)state;
     for (int medium = PIPE; medium <= SOCKET; medium++) {
-        struct wire_end in;
-        struct wire_out out;
+        struct end in;
+        struct outbox out;
         struct err e;
         char byte;
         int fds[2];
 
         make_pair((enum medium)medium, fds);
-        assert_ok(wire_open(&in, fds[0], O_RDONLY, &e), &e);
-        assert_ok(wire_out_init(&out, fds[1], &e), &e);
+        assert_ok(end_open(&in, fds[0], O_RDONLY, &e), &e);
+        assert_ok(outbox_init(&out, fds[1], &e), &e);
         assert_int_equal(fcntl(fds[0], F_GETFL) & O_NONBLOCK, 0);
         assert_int_equal(fcntl(fds[1], F_GETFL) & O_NONBLOCK, 0);
         assert_int_equal(fcntl(in.fd, F_GETFD), FD_CLOEXEC);
         assert_int_equal(fcntl(out.end.fd, F_GETFD), FD_CLOEXEC);
-        assert_true(wire_take(&in, &byte, 1) < 0); /* nothing there, and no waiting for it */
-        wire_send(&out, S(""), false);
-        assert_int_equal(wire_take(&in, &byte, 1), 1);
+        assert_true(end_read(&in, &byte, 1) < 0); /* nothing there, and no waiting for it */
+        outbox_send(&out, S(""), false);
+        assert_int_equal(end_read(&in, &byte, 1), 1);
         close(in.fd);
-        wire_out_fini(&out);
+        outbox_fini(&out);
         close(fds[0]);
         close(fds[1]);
     }
@@ -148,7 +149,7 @@ static void test_what_we_were_given_stays_blocking(void **state)
 
 static void test_a_shared_pipe_is_written_in_what_fits(void **state)
 {
-    struct wire_out w;
+    struct outbox w;
     struct err e;
     char *line own_mem = xmalloc(200000);
     char *got own_mem = xmalloc(200001);
@@ -158,51 +159,49 @@ static void test_a_shared_pipe_is_written_in_what_fits(void **state)
     (void)state;
     memset(line, 'z', 200000);
     make_pair(PIPE, fds);
-    assert_ok(wire_out_init(&w, fds[1], &e), &e);
+    assert_ok(outbox_init(&w, fds[1], &e), &e);
     close(w.end.fd);
-    w.end = (struct wire_end){dup(fds[1]), WIRE_SHARED}; /* as when it could not be reopened */
-    wire_send(&w, (struct str){line, 200000}, false);
+    w.end = (struct end){dup(fds[1]), END_SHARED}; /* as when it could not be reopened */
+    outbox_send(&w, (struct str){line, 200000}, false);
     while (done < 200001) {
         ssize_t n = read(fds[0], got + done, 4096);
 
         assert_true(n > 0);
         done += (size_t)n;
-        (void)wire_flush(&w);
+        (void)outbox_flush(&w);
     }
     assert_memory_equal(got, line, 200000);
     assert_int_equal(got[200000], '\n');
-    assert_int_equal(wire_queued(&w), 0);
-    wire_out_fini(&w);
+    assert_int_equal(outbox_queued(&w), 0);
+    outbox_fini(&w);
     close(fds[0]);
     close(fds[1]);
 }
 
 static void test_a_file_keeps_its_place(void **state)
 {
-    char path[] = "/tmp/wire-XXXXXX";
-    int fd own_fd = mkstemp(path);
-    struct wire_out w;
+    int fd own_fd = memfd_create("test", MFD_CLOEXEC);
+    struct outbox w;
     struct err e;
     char got[16] = "";
 
     (void)state;
     assert_true(fd >= 0);
-    assert_int_equal(unlink(path), 0);
     assert_int_equal(write(fd, "head\n", 5), 5);
-    assert_ok(wire_out_init(&w, fd, &e), &e);
-    wire_send(&w, S("line"), false);
+    assert_ok(outbox_init(&w, fd, &e), &e);
+    outbox_send(&w, S("line"), false);
     assert_int_equal(pread(fd, got, sizeof(got), 0), 10);
     assert_string_equal(got, "head\nline\n");
-    wire_out_fini(&w);
+    outbox_fini(&w);
 }
 
 static void test_a_closed_descriptor_is_an_error(void **state)
 {
-    struct wire_out w;
+    struct outbox w;
     struct err e;
 
     (void)state;
-    assert_fails(wire_out_init(&w, 987, &e), &e, ERR_SYSTEM, "987 is not open");
+    assert_fails(outbox_init(&w, 987, &e), &e, ERR_SYSTEM, "987 is not open");
 }
 
 int main(void)
@@ -210,7 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_arrive_whole_and_in_order),
         cmocka_unit_test(test_what_may_be_dropped_is_dropped_behind_a_queue),
-        cmocka_unit_test(test_a_reader_that_went_away_breaks_the_wire),
+        cmocka_unit_test(test_a_reader_that_went_away_breaks_it),
         cmocka_unit_test(test_what_we_were_given_stays_blocking),
         cmocka_unit_test(test_a_shared_pipe_is_written_in_what_fits),
         cmocka_unit_test(test_a_file_keeps_its_place),

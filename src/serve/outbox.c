@@ -1,4 +1,4 @@
-#include "serve/wire.h"
+#include "serve/outbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "base/thread.h"
 
 struct chunk {
-    struct list link; /* wire_out.queue */
+    struct list link; /* outbox.queue */
     size_t len, done;
     char bytes[];
 };
@@ -31,7 +31,7 @@ static int reopen(int fd, int access)
     return open(path, access | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 }
 
-int wire_open(struct wire_end *end, int fd, int access, struct err *e)
+int end_open(struct end *end, int fd, int access, struct err *e)
 {
     int dup own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     struct stat st;
@@ -43,69 +43,69 @@ int wire_open(struct wire_end *end, int fd, int access, struct err *e)
         int own = reopen(dup, access);
 
         if (own >= 0) {
-            *end = (struct wire_end){own, WIRE_OWN};
+            *end = (struct end){own, END_OWN};
             return 0;
         }
         /* Another user's pipe, no /proc, or no reader any more: as it is, then. */
     }
-    *end = (struct wire_end){take_fd(&dup), S_ISSOCK(st.st_mode) ? WIRE_SOCKET : WIRE_SHARED};
+    *end = (struct end){take_fd(&dup), S_ISSOCK(st.st_mode) ? END_SOCKET : END_SHARED};
     return 0;
 }
 
-ssize_t wire_take(const struct wire_end *end, void *to, size_t cap)
+ssize_t end_read(const struct end *end, void *to, size_t cap)
 {
-    return end->kind == WIRE_SOCKET ? recv(end->fd, to, cap, MSG_DONTWAIT) : read(end->fd, to, cap);
+    return end->kind == END_SOCKET ? recv(end->fd, to, cap, MSG_DONTWAIT) : read(end->fd, to, cap);
 }
 
-int wire_out_init(struct wire_out *w, int fd, struct err *e)
+int outbox_init(struct outbox *o, int fd, struct err *e)
 {
     int wake own_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
     if (wake < 0) {
         return err_sys(e, errno, "eventfd");
     }
-    *w = (struct wire_out){.wake = -1};
-    if (wire_open(&w->end, fd, O_WRONLY, e) < 0) {
+    *o = (struct outbox){.wake = -1};
+    if (end_open(&o->end, fd, O_WRONLY, e) < 0) {
         return -1;
     }
-    w->wake = take_fd(&wake);
-    (void)pthread_mutex_init(&w->lock, NULL);
-    list_init(&w->queue);
+    o->wake = take_fd(&wake);
+    (void)pthread_mutex_init(&o->lock, NULL);
+    list_init(&o->queue);
     return 0;
 }
 
-static void drop_queue(struct wire_out *w)
+static void drop_queue(struct outbox *o)
 {
-    while (!list_empty(&w->queue)) {
-        struct chunk *c = list_entry(w->queue.next, struct chunk, link);
+    while (!list_empty(&o->queue)) {
+        struct chunk *c = list_entry(o->queue.next, struct chunk, link);
 
         list_del(&c->link);
         free(c);
     }
-    w->queued = 0;
+    o->queued = 0;
 }
 
-void wire_out_fini(struct wire_out *w)
+void outbox_fini(struct outbox *o)
 {
-    drop_queue(w);
-    (void)pthread_mutex_destroy(&w->lock);
-    (void)close(w->wake);
-    (void)close(w->end.fd);
+    drop_queue(o);
+    (void)pthread_mutex_destroy(&o->lock);
+    (void)close(o->wake);
+    (void)close(o->end.fd);
 }
 
-static void wake_up(const struct wire_out *w)
+static void wake_up(const struct outbox *o)
 {
     uint64_t one = 1;
 
     /* Only a full counter can refuse it, and that is readable. */
-    (void)!write(w->wake, &one, sizeof(one));
+    (void)!write(o->wake, &one, sizeof(one));
 }
 
-static void set_broken(struct wire_out *w)
+static void set_broken(struct outbox *o)
 {
-    w->broken = true;
-    drop_queue(w);
-    wake_up(w);
+    o->broken = true;
+    drop_queue(o);
+    wake_up(o);
 }
 
 /* A write that cannot block: poll() vouches for PIPE_BUF bytes. */
@@ -122,14 +122,14 @@ static ssize_t write_shared(int fd, const struct iovec *iov)
     return write(fd, from, len < PIPE_BUF ? len : PIPE_BUF);
 }
 
-static ssize_t write_some(const struct wire_end *end, struct iovec iov[2])
+static ssize_t write_some(const struct end *end, struct iovec iov[2])
 {
     struct msghdr message = {.msg_iov = iov, .msg_iovlen = 2};
 
     switch (end->kind) {
-    case WIRE_OWN: return writev(end->fd, iov, 2);
-    case WIRE_SOCKET: return sendmsg(end->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    case WIRE_SHARED: return write_shared(end->fd, iov);
+    case END_OWN: return writev(end->fd, iov, 2);
+    case END_SOCKET: return sendmsg(end->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    case END_SHARED: return write_shared(end->fd, iov);
     }
     return -1;
 }
@@ -146,7 +146,7 @@ static void advance(struct iovec iov[2], size_t n)
 }
 
 /* Writes until all is out or the other side takes no more. False: nobody is there. */
-static bool write_ready(const struct wire_end *end, struct iovec iov[2])
+static bool write_ready(const struct end *end, struct iovec iov[2])
 {
     while (iov[0].iov_len + iov[1].iov_len > 0) {
         ssize_t n = write_some(end, iov);
@@ -162,7 +162,7 @@ static bool write_ready(const struct wire_end *end, struct iovec iov[2])
     return true;
 }
 
-static void enqueue(struct wire_out *w, const struct iovec iov[2])
+static void enqueue(struct outbox *o, const struct iovec iov[2])
 {
     size_t len = iov[0].iov_len + iov[1].iov_len;
     struct chunk *c = xmalloc(sizeof(*c) + len);
@@ -170,14 +170,14 @@ static void enqueue(struct wire_out *w, const struct iovec iov[2])
     *c = (struct chunk){.len = len};
     memcpy(c->bytes, iov[0].iov_base, iov[0].iov_len);
     memcpy(c->bytes + iov[0].iov_len, iov[1].iov_base, iov[1].iov_len);
-    if (list_empty(&w->queue)) {
-        wake_up(w);
+    if (list_empty(&o->queue)) {
+        wake_up(o);
     }
-    list_add_tail(&w->queue, &c->link);
-    w->queued += len;
+    list_add_tail(&o->queue, &c->link);
+    o->queued += len;
 }
 
-void wire_send(struct wire_out *w, struct str line, bool may_drop)
+void outbox_send(struct outbox *o, struct str line, bool may_drop)
 {
     static const char newline[] = "\n";
     union { /* writev() takes pointers that are not const and does not write */
@@ -186,32 +186,32 @@ void wire_send(struct wire_out *w, struct str line, bool may_drop)
     } text = {.from = line.p}, end = {.from = newline};
     struct iovec iov[2] = {{text.to, line.len}, {end.to, 1}};
 
-    LOCKED(&w->lock);
-    if (w->broken || (may_drop && !list_empty(&w->queue))) {
+    LOCKED(&o->lock);
+    if (o->broken || (may_drop && !list_empty(&o->queue))) {
         return;
     }
-    if (list_empty(&w->queue) && !write_ready(&w->end, iov)) {
-        set_broken(w);
+    if (list_empty(&o->queue) && !write_ready(&o->end, iov)) {
+        set_broken(o);
         return;
     }
     if (iov[1].iov_len == 0 || (may_drop && iov[0].iov_len == line.len)) {
         return; /* all of it is out, or nothing of what may be dropped */
     }
-    enqueue(w, iov);
+    enqueue(o, iov);
 }
 
-size_t wire_flush(struct wire_out *w)
+size_t outbox_flush(struct outbox *o)
 {
-    LOCKED(&w->lock);
-    while (!list_empty(&w->queue)) {
-        struct chunk *c = list_entry(w->queue.next, struct chunk, link);
+    LOCKED(&o->lock);
+    while (!list_empty(&o->queue)) {
+        struct chunk *c = list_entry(o->queue.next, struct chunk, link);
         struct iovec iov[2] = {{c->bytes + c->done, c->len - c->done}, {c->bytes + c->len, 0}};
 
-        if (!write_ready(&w->end, iov)) {
-            set_broken(w);
+        if (!write_ready(&o->end, iov)) {
+            set_broken(o);
             break;
         }
-        w->queued -= c->len - c->done - iov[0].iov_len;
+        o->queued -= c->len - c->done - iov[0].iov_len;
         c->done = c->len - iov[0].iov_len;
         if (c->done < c->len) {
             break;
@@ -219,25 +219,25 @@ size_t wire_flush(struct wire_out *w)
         list_del(&c->link);
         free(c);
     }
-    return w->queued;
+    return o->queued;
 }
 
-size_t wire_queued(struct wire_out *w)
+size_t outbox_queued(struct outbox *o)
 {
-    LOCKED(&w->lock);
-    return w->queued;
+    LOCKED(&o->lock);
+    return o->queued;
 }
 
-bool wire_broken(struct wire_out *w)
+bool outbox_broken(struct outbox *o)
 {
-    LOCKED(&w->lock);
-    return w->broken;
+    LOCKED(&o->lock);
+    return o->broken;
 }
 
-void wire_break(struct wire_out *w)
+void outbox_break(struct outbox *o)
 {
-    LOCKED(&w->lock);
-    if (!w->broken) {
-        set_broken(w);
+    LOCKED(&o->lock);
+    if (!o->broken) {
+        set_broken(o);
     }
 }
