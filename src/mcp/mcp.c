@@ -263,7 +263,7 @@ static void feed_batch(struct peer *p, const json_t *array, struct str text)
     batch_release(b);
 }
 
-void mcp_feed(struct peer *p, char *text, size_t len)
+void mcp_feed(struct peer *p, const char *text, size_t len)
 {
     struct err e;
     json_t *v own_json = js_parse(text, len, &e);
@@ -271,7 +271,7 @@ void mcp_feed(struct peer *p, char *text, size_t len)
     if (v == NULL) {
         char message[sizeof(e.msg) + 64];
 
-        (void)snprintf(message, sizeof(message), "The message is not valid JSON: %s", e.msg);
+        (void)snprintf(message, sizeof(message), "The message cannot be read: %s.", e.msg);
         send_error(p, NULL, STR_EMPTY, RPC_PARSE_ERROR, str_from(message), STR_EMPTY);
         return;
     }

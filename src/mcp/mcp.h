@@ -23,8 +23,8 @@ struct mcp;
 struct mcp *mcp_new(const struct services *services, unsigned toolsets);
 void mcp_free(struct mcp *m);
 
-/* One message (an object or, for old revisions, a batch). The text may be rewritten. */
-void mcp_feed(struct peer *p, char *text, size_t len);
+/* One message (an object or, for old revisions, a batch). */
+void mcp_feed(struct peer *p, const char *text, size_t len);
 /* A line that was longer than MCP_LINE_MAX: answers -32600 without id. */
 void mcp_feed_too_long(struct peer *p);
 

@@ -1,5 +1,6 @@
 #include "mcp/rpc.h"
 
+#include "base/utf8.h"
 #include "json/js.h"
 
 /* By its digits: js_parse() makes a real of an integer beyond 64 bits. */
@@ -10,7 +11,7 @@ static bool is_whole(const json_t *v, struct str raw)
 
 struct str rpc_echo(const json_t *v, struct str raw)
 {
-    if ((!json_is_string(v) && !is_whole(v, raw)) || raw.len > RPC_ID_MAX) {
+    if ((!json_is_string(v) && !is_whole(v, raw)) || raw.len > RPC_ID_MAX || !utf8_valid(raw)) {
         return STR_EMPTY;
     }
     return raw;
@@ -28,8 +29,8 @@ static const char *find_problem(const struct rpc_msg *m)
         return "A message must have the member \"jsonrpc\" with the value \"2.0\".";
     }
     if (m->id != NULL && m->raw_id.len == 0 && method != NULL) {
-        return "The member \"id\" must be a string or an integer of at most 1024 bytes; leave it "
-               "out for a notification.";
+        return "The member \"id\" must be a string or an integer, in UTF-8 and of at most 1024 "
+               "bytes; leave it out for a notification.";
     }
     if (method != NULL && !json_is_string(method)) {
         return "The member \"method\" must be a string.";

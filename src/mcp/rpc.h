@@ -53,8 +53,8 @@ struct rpc_msg {
 
 void rpc_classify(json_t *v, struct str text, struct rpc_msg *out);
 
-/* The raw bytes of an id or a token when it is a string or an integer that we are
- * ready to echo; else empty. */
+/* The raw bytes of an id or a token when it is a string or an integer that we can echo:
+ * not too long, and valid UTF-8, which js_parse() does not demand; else empty. */
 struct str rpc_echo(const json_t *v, struct str raw);
 
 void rpc_add_string(struct buf *out, struct str s); /* as a JSON string, quotes included */

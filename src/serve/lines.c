@@ -72,9 +72,10 @@ static bool is_blank(const char *p, size_t len)
 }
 
 /* Cuts off what ends at `stop`, where the next line begins `gap` bytes later. */
-static enum line_kind cut_line(struct lines *l, size_t stop, size_t gap, char **text, size_t *len)
+static enum line_kind cut_line(struct lines *l, size_t stop, size_t gap, const char **text,
+                               size_t *len)
 {
-    char *p = l->p + l->start;
+    const char *p = l->p + l->start;
     size_t n = stop - l->start;
     bool first = !l->begun;
 
@@ -100,7 +101,7 @@ static enum line_kind cut_line(struct lines *l, size_t stop, size_t gap, char **
 }
 
 /* No newline is in sight: what there is may be too long already, or the last line. */
-static enum line_kind without_newline(struct lines *l, bool at_end, char **text, size_t *len)
+static enum line_kind without_newline(struct lines *l, bool at_end, const char **text, size_t *len)
 {
     bool too_long = l->end - l->start > l->max;
 
@@ -114,7 +115,7 @@ static enum line_kind without_newline(struct lines *l, bool at_end, char **text,
     return at_end && l->end > l->start ? cut_line(l, l->end, 0, text, len) : LINE_NONE;
 }
 
-enum line_kind lines_next(struct lines *l, bool at_end, char **text, size_t *len)
+enum line_kind lines_next(struct lines *l, bool at_end, const char **text, size_t *len)
 {
     while (l->scanned < l->end) {
         const char *from = l->p + l->scanned;

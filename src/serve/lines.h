@@ -32,8 +32,8 @@ void lines_fini(struct lines *l);
 char *lines_room(struct lines *l, size_t *cap);
 void lines_added(struct lines *l, size_t n);
 
-/* The next line; *text may be rewritten and is valid until lines_room(). At the end of
- * the stream what is left is a line, too. */
-enum line_kind lines_next(struct lines *l, bool at_end, char **text, size_t *len);
+/* The next line; *text is valid until lines_room(). At the end of the stream what is
+ * left is a line, too. */
+enum line_kind lines_next(struct lines *l, bool at_end, const char **text, size_t *len);
 
 #endif

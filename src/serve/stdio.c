@@ -159,7 +159,7 @@ static void check_parent(struct stdio *io)
 static void feed_lines(struct stdio *io)
 {
     for (;;) {
-        char *text;
+        const char *text;
         size_t len;
 
         switch (lines_next(&io->lines, io->at_end, &text, &len)) {

@@ -9,9 +9,8 @@
 
 #include <jansson.h>
 
-#include "base/alloc.h"
-#include "base/own.h"
 #include "base/thread.h"
+#include "base/utf8.h"
 #include "json/js.h"
 #include "mcp/mcp.h"
 #include "mcp/peer.h"
@@ -40,17 +39,48 @@ const struct tool *const tools[] = {&tool_only, NULL};
 
 static void check_answer(struct peer *p, struct str message, enum send_kind kind)
 {
-    char *text own_mem = xmemdup(message.p, message.len);
-    json_t *v own_json = NULL;
     struct err e;
+    json_t *v own_json = js_parse(message.p, message.len, &e);
 
     (void)p;
     (void)kind;
-    v = js_parse(text, message.len, &e);
     if (v == NULL || message.len > MCP_MESSAGE_MAX || str_has(message, '\n') ||
-        memcmp(text, message.p, message.len) != 0) { /* nothing had to be repaired */
+        !utf8_valid(message)) {
         abort();
     }
+}
+
+static void feed_lines(struct peer *p, struct lines *l, bool at_end)
+{
+    for (;;) {
+        const char *text;
+        size_t len;
+
+        switch (lines_next(l, at_end, &text, &len)) {
+        case LINE_NONE: return;
+        case LINE_TEXT: mcp_feed(p, text, len); break;
+        case LINE_TOO_LONG: mcp_feed_too_long(p); break;
+        }
+    }
+}
+
+static void feed(struct peer *p, const uint8_t *data, size_t size)
+{
+    struct lines lines;
+
+    lines_init(&lines, 1 << 16);
+    while (size > 0) {
+        size_t cap;
+        char *to = lines_room(&lines, &cap);
+        size_t n = size < cap ? size : cap;
+
+        memcpy(to, data, n);
+        lines_added(&lines, n);
+        data += n;
+        size -= n;
+        feed_lines(p, &lines, size == 0);
+    }
+    lines_fini(&lines);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -60,33 +90,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct services services = {.config = &config, .calls = pool_new("call", 0)};
     struct mcp *mcp = mcp_new(&services, TOOLSET_DEFAULT);
     struct peer peer;
-    struct lines lines;
-    size_t cap, len;
-    char *to, *text;
-    enum line_kind kind;
 
     peer_init(&peer, &ops, mcp, NULL);
-    lines_init(&lines, 1 << 16);
-    do {
-        size_t n;
-
-        to = lines_room(&lines, &cap);
-        n = size < cap ? size : cap;
-        if (n > 0) {
-            memcpy(to, data, n);
-        }
-        lines_added(&lines, n);
-        data += n;
-        size -= n;
-        while ((kind = lines_next(&lines, size == 0, &text, &len)) != LINE_NONE) {
-            if (kind == LINE_TEXT) {
-                mcp_feed(&peer, text, len);
-            } else {
-                mcp_feed_too_long(&peer);
-            }
-        }
-    } while (size > 0);
-    lines_fini(&lines);
+    feed(&peer, data, size);
     if (!peer_close(&peer, 0)) {
         abort();
     }

@@ -29,6 +29,7 @@ static void test_messages_are_told_apart(void **state)
         {"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}", RPC_BAD, "", false},
         {"{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"ping\"}", RPC_BAD, "", false},
         {"{\"jsonrpc\":\"2.0\",\"id\":1e3,\"method\":\"ping\"}", RPC_BAD, "", false},
+        {"{\"jsonrpc\":\"2.0\",\"id\":\"\xc3\",\"method\":\"ping\"}", RPC_BAD, "", false},
         {"{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}", RPC_BAD, "", false},
         {"{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"ping\"}", RPC_BAD, "", false},
         {"{\"jsonrpc\":\"2.0\",\"id\":true,\"method\":\"ping\"}", RPC_BAD, "", false},

@@ -3,34 +3,39 @@
 #include "serve/lines.h"
 #include "test.h"
 
-/* Everything that comes out of `input` when it arrives `step` bytes at a time: lines in
- * brackets, '!' for one that is too long. */
+/* Lines in brackets, '!' for one that is too long. */
+static void show_lines(struct lines *l, bool at_end, struct buf *out)
+{
+    for (;;) {
+        const char *text;
+        size_t len;
+
+        switch (lines_next(l, at_end, &text, &len)) {
+        case LINE_NONE: return;
+        case LINE_TEXT: buf_addf(out, "[%.*s]", (int)len, text); break;
+        case LINE_TOO_LONG: buf_addc(out, '!'); break;
+        }
+    }
+}
+
+/* What comes out of `input` when it arrives `step` bytes at a time. */
 static void split(struct str input, size_t step, size_t max, struct buf *out)
 {
     struct lines l;
-    bool at_end = false;
 
     lines_init(&l, max);
-    while (!at_end) {
-        size_t cap, len;
-        char *to = lines_room(&l, &cap), *text;
+    while (input.len > 0) {
         size_t n = step < input.len ? step : input.len;
-        enum line_kind kind;
+        size_t cap;
+        char *to = lines_room(&l, &cap);
 
         assert_true(cap >= 65536);
-        n = n < cap ? n : cap;
         memcpy(to, input.p, n);
         lines_added(&l, n);
         input = str_skip(input, n);
-        at_end = n == 0;
-        while ((kind = lines_next(&l, at_end, &text, &len)) != LINE_NONE) {
-            if (kind == LINE_TOO_LONG) {
-                buf_addc(out, '!');
-                continue;
-            }
-            buf_addf(out, "[%.*s]", (int)len, text);
-        }
+        show_lines(&l, false, out);
     }
+    show_lines(&l, true, out);
     lines_fini(&l);
 }
 
@@ -83,7 +88,7 @@ static void test_memory_follows_the_longest_line_and_comes_back(void **state)
     enum { MAX = 4 << 20 };
     struct lines l;
     size_t cap, len;
-    char *text;
+    const char *text;
 
     (void)state;
     lines_init(&l, MAX);
@@ -106,7 +111,8 @@ static void test_many_lines_in_one_read(void **state)
 {
     struct lines l;
     size_t cap, len, n = 0;
-    char *text, *to;
+    const char *text;
+    char *to;
 
     (void)state;
     lines_init(&l, 1000);
