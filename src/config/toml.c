@@ -130,8 +130,8 @@ struct toml_value *reader_new_value(struct reader *r, enum toml_type type, struc
     struct toml_value *v;
 
     if (r->n_values == TOML_MAX_VALUES) {
-        (void)err_set(r->e, ERR_LIMIT, "%.*s:%d:%d: more than %d values in one file",
-                      STR_ARG(r->file), r->line, 1, TOML_MAX_VALUES);
+        (void)err_set(r->e, ERR_LIMIT, "%.*s:%d: more than %d values in one file",
+                      STR_ARG(r->file), r->line, TOML_MAX_VALUES);
         return NULL;
     }
     r->n_values++;
