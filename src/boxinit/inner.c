@@ -1,0 +1,118 @@
+/* inner.c - the inner process becomes PID 1 of a box: see boxinit.c. */
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/attr.h"
+#include "base/fd.h"
+#include "base/own.h"
+#include "boxinit/box.h"
+#include "boxinit/ids.h"
+#include "boxinit/limits.h"
+#include "boxinit/rootfs.h"
+
+static int raise_loopback(struct err *e)
+{
+    struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    int fd own_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0) {
+        return err_sys(e, errno, "raise the loopback interface");
+    }
+    return 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+/* Closes every descriptor above stderr but these. */
+static int close_others(int *keep, size_t n, struct err *e)
+{
+    unsigned from = 3;
+
+    qsort(keep, n, sizeof(*keep), by_number);
+    for (size_t i = 0; i < n; i++) {
+        if (keep[i] < (int)from) {
+            continue; /* -1, or the same one twice */
+        }
+        if ((unsigned)keep[i] > from && close_range(from, (unsigned)keep[i] - 1, 0) < 0) {
+            return err_sys(e, errno, "close descriptors");
+        }
+        from = (unsigned)keep[i] + 1;
+    }
+    if (close_range(from, ~0u, 0) < 0) {
+        return err_sys(e, errno, "close descriptors");
+    }
+    return 0;
+}
+
+static int set_up(const struct spec *spec, struct box_fds *fds, int go, int answer, struct err *e)
+{
+    int keep[] = {fds->listener, fds->end, fds->oom, fds->memory, fds->keep, go, answer};
+
+    if (close_others(keep, COUNTOF(keep), e) < 0) {
+        return -1;
+    }
+    if (setsid() < 0) {
+        return err_sys(e, errno, "make a session");
+    }
+    /* While we are dumpable and have the uid that owns it: the file stays usable. */
+    fds->oom_adj = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+    if (ids_enter(spec, e) < 0) {
+        return -1;
+    }
+    if (sethostname(spec->hostname, strlen(spec->hostname)) < 0) {
+        return err_sys(e, errno, "set the hostname");
+    }
+    if (raise_loopback(e) < 0 || rootfs_build(spec, e) < 0) {
+        return -1;
+    }
+    return limits_seal(spec, e);
+}
+
+static bool may_go_on(int go)
+{
+    char byte;
+    struct err ignored;
+
+    return fd_read(go, &byte, 1, &ignored) == 1;
+}
+
+void box_init(const struct spec *spec, struct box_fds fds, int go, int answer)
+{
+    struct server server;
+    struct buf said own_buf = {0};
+    struct err e;
+    int rc;
+
+    if (!may_go_on(go)) {
+        _exit(1);
+    }
+    buf_init(&said, 4096);
+    rc = set_up(spec, &fds, go, answer, &e);
+    if (rc == 0) {
+        rc = server_prepare(&server, spec, &fds, &e);
+    }
+    if (rc == 0) {
+        buf_add(&said, S("ready"));
+    } else {
+        box_put_fail(&said, &e);
+    }
+    if (fd_write_all(answer, buf_str(&said), &e) < 0 || rc < 0) {
+        _exit(1);
+    }
+    (void)close(answer);
+    if (!may_go_on(go)) {
+        _exit(1);
+    }
+    (void)close(go);
+    server_run(&server);
+    _exit(0);
+}

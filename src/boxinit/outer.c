@@ -1,0 +1,260 @@
+/* outer.c - the outer process: see boxinit.c. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "boxinit/box.h"
+#include "boxinit/ids.h"
+
+#define LISTEN_BACKLOG 128
+#define ANSWER_MAX     4096
+
+void box_put_fail(struct buf *to, const struct err *why)
+{
+    struct wire_out w = wire_begin(to, FRAME_FAIL);
+
+    wire_u8(&w, (uint8_t)why->kind);
+    wire_u32(&w, (uint32_t)why->sys);
+    wire_str(&w, str_from(why->msg));
+    (void)!wire_end(&w); /* a struct err fits */
+}
+
+/* A child of a program must not inherit what its parent had set up for itself. */
+static void reset_process(void)
+{
+    sigset_t none;
+
+    for (int sig = 1; sig < NSIG; sig++) {
+        (void)signal(sig, SIG_DFL); /* fails for KILL and STOP, which is fine */
+    }
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)umask(022);
+}
+
+static int null_stdio(struct err *e)
+{
+    int null = open("/dev/null", O_RDWR);
+
+    if (null < 0) {
+        return err_sys(e, errno, "open /dev/null");
+    }
+    for (int fd = 0; fd < 3; fd++) {
+        if (null != fd && dup2(null, fd) < 0) {
+            return err_sys(e, errno, "redirect descriptor %d", fd);
+        }
+    }
+    if (null > 2) {
+        (void)close(null);
+    }
+    return 0;
+}
+
+static int cloexec_all(struct err *e)
+{
+    if (close_range(KEEP_FD + 1, ~0u, 0) < 0 ||
+        close_range(SPEC_FD, KEEP_FD, CLOSE_RANGE_CLOEXEC) < 0) {
+        return err_sys(e, errno, "close what was inherited");
+    }
+    return 0;
+}
+
+static int join_cgroups(const struct spec *spec, struct err *e)
+{
+    for (size_t i = 0; i < spec->n_cgroup_procs; i++) {
+        const char *path = spec->cgroup_procs[i];
+        int fd own_fd = open(path, O_WRONLY | O_CLOEXEC);
+
+        if (fd < 0 || write(fd, "0", 1) != 1) {
+            return err_sys(e, errno, "join the cgroup %s", path);
+        }
+    }
+    return 0;
+}
+
+static int open_counter(const char *path, int *out, struct err *e)
+{
+    *out = -1;
+    if (path[0] == '\0') {
+        return 0;
+    }
+    *out = open(path, O_RDONLY | O_CLOEXEC);
+    return *out < 0 ? err_sys(e, errno, "open %s", path) : 0;
+}
+
+static int make_listener(int *out, struct err *e)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int fd own_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0) {
+        return err_sys(e, errno, "make a socket");
+    }
+    /* Through /proc: sun_path is short, the state folder's path need not be. */
+    (void)snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d/" AGENT_SOCKET, FOLDER_FD);
+    if (bind(fd, (const struct sockaddr *)&at, sizeof(at)) < 0) {
+        return err_sys(e, errno, "make " AGENT_SOCKET " in the sandbox's folder");
+    }
+    if (chmod(at.sun_path, 0600) < 0 || listen(fd, LISTEN_BACKLOG) < 0) {
+        return err_sys(e, errno, "listen on " AGENT_SOCKET);
+    }
+    *out = take_fd(&fd);
+    return 0;
+}
+
+static int open_host_side(const struct spec *spec, struct box_fds *fds, struct err *e)
+{
+    if (join_cgroups(spec, e) < 0 || open_counter(spec->oom_file, &fds->oom, e) < 0 ||
+        open_counter(spec->memory_file, &fds->memory, e) < 0 ||
+        make_listener(&fds->listener, e) < 0) {
+        return -1;
+    }
+    fds->end = openat(FOLDER_FD, END_FILE, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fds->end < 0) {
+        return err_sys(e, errno, "make " END_FILE " in the sandbox's folder");
+    }
+    fds->keep = spec->keep_fd ? KEEP_FD : -1;
+    if (spec->keep_fd && fcntl(KEEP_FD, F_GETFD) < 0) {
+        return err_set(e, ERR_INVALID, "the spec promises descriptor %d, which is not there",
+                       KEEP_FD);
+    }
+    return 0;
+}
+
+static int explain_clone(int errnum, struct err *e)
+{
+    if (errnum == EPERM || errnum == ENOSPC || errnum == EACCES) {
+        return err_set(e, ERR_UNSUPPORTED,
+                       "user namespaces are not allowed here (%s): see "
+                       "kernel.unprivileged_userns_clone, user.max_user_namespaces and "
+                       "kernel.apparmor_restrict_unprivileged_userns",
+                       errnum == ENOSPC ? "their number is used up" : "operation not permitted");
+    }
+    return err_sys(e, errnum, "make the sandbox's namespaces");
+}
+
+/* The inner process, the pipe that lets it go on, and the one it answers on. */
+struct inner {
+    pid_t pid;
+    int go, answer;
+};
+
+static int start_inner(const struct spec *spec, const struct box_fds *fds, struct inner *out,
+                       struct err *e)
+{
+    unsigned long flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
+                          CLONE_NEWUTS | CLONE_NEWCGROUP;
+    int go[2];
+    int answer[2];
+
+    if (pipe2(go, O_CLOEXEC) < 0 || pipe2(answer, O_CLOEXEC) < 0) {
+        return err_sys(e, errno, "pipe");
+    }
+    out->pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, NULL, NULL, NULL);
+    if (out->pid == 0) {
+        (void)close(go[1]);
+        (void)close(answer[0]);
+        box_init(spec, *fds, go[0], answer[1]);
+    }
+    if (out->pid < 0) {
+        return explain_clone(errno, e);
+    }
+    (void)close(go[0]);
+    (void)close(answer[1]);
+    out->go = go[1];
+    out->answer = answer[0];
+    return 0;
+}
+
+/* Empty: it is ready. Else its FAIL frame. */
+static int read_answer(const struct inner *inner, struct buf *to, struct err *e)
+{
+    while (true) {
+        char *room = buf_room(to, 512);
+        ssize_t n = room != NULL ? fd_read(inner->answer, room, 512, e) : 0;
+
+        if (n < 0) {
+            return -1;
+        }
+        if (n == 0) {
+            break;
+        }
+        to->len += (size_t)n;
+    }
+    if (to->len == 0) {
+        return err_set(e, ERR_SYSTEM, "the sandbox's first process died while it was set up");
+    }
+    return 0;
+}
+
+static int make(const struct spec *spec, struct inner *inner, struct buf *report, struct err *e)
+{
+    struct box_fds fds = {-1, -1, -1, -1, -1, -1};
+    struct buf answer own_buf = {0};
+    struct wire_out w;
+
+    if (open_host_side(spec, &fds, e) < 0 || start_inner(spec, &fds, inner, e) < 0 ||
+        ids_map(spec, inner->pid, e) < 0 || fd_write_all(inner->go, S("g"), e) < 0) {
+        return -1;
+    }
+    buf_init(&answer, ANSWER_MAX);
+    if (read_answer(inner, &answer, e) < 0) {
+        return -1;
+    }
+    if (!str_eq(buf_str(&answer), S("ready"))) {
+        buf_add(report, buf_str(&answer));
+        return 1;
+    }
+    w = wire_begin(report, FRAME_READY);
+    wire_u32(&w, (uint32_t)inner->pid);
+    return wire_end(&w) ? 0 : err_set(e, ERR_BUG, "the report does not fit");
+}
+
+static int make_box(struct buf *report, struct inner *inner, struct err *e)
+{
+    struct arena a own_arena = {0};
+    struct spec spec;
+
+    arena_init(&a, 64u << 20);
+    if (null_stdio(e) < 0 || cloexec_all(e) < 0 || spec_read(SPEC_FD, &a, &spec, e) < 0) {
+        return -1;
+    }
+    return make(&spec, inner, report, e);
+}
+
+int box_make(void)
+{
+    struct buf report own_buf = {0};
+    struct inner inner = {-1, -1, -1};
+    struct err e;
+    int rc;
+
+    reset_process();
+    buf_init(&report, ANSWER_MAX);
+    rc = make_box(&report, &inner, &e);
+    if (rc < 0) {
+        box_put_fail(&report, &e);
+    }
+    /* First the report, then the word that lets the box live: if the server is gone, the
+     * box goes too. */
+    if (fd_write_all(REPORT_FD, buf_str(&report), &e) == 0 && rc == 0 &&
+        fd_write_all(inner.go, S("g"), &e) == 0) {
+        return 0;
+    }
+    if (inner.pid > 0) {
+        (void)kill(inner.pid, SIGKILL);
+        (void)waitpid(inner.pid, NULL, 0);
+    }
+    return 1;
+}

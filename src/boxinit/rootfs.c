@@ -1,0 +1,370 @@
+/*
+ * rootfs.c - the file system that a box sees.
+ *
+ * A small tmpfs becomes the new root at once (pivot_root), with the host's whole tree
+ * below it at /.host. Everything else is then built in place, the host's pieces from
+ * below /.host, and in the end /.host is detached and the root made read-only. So no
+ * step can show more than it names, and a forgotten one shows nothing.
+ *
+ * All that can be written lies in one tmpfs, whose size is the disk limit; its
+ * folders are shown at /tmp, /home/user, /workspace and so on. It is seen nowhere as a
+ * whole and goes when the mount namespace goes.
+ *
+ * Host paths are resolved inside /.host (RESOLVE_IN_ROOT): an absolute link on the
+ * host must not be followed in the new root, nor the other way round.
+ */
+#include "boxinit/rootfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/proto.h"
+#include "base/attr.h"
+#include "base/fd.h"
+#include "base/own.h"
+#include "base/path.h"
+#include "boxinit/bind.h"
+#include "boxinit/etc.h"
+
+#define HOST    "/.host"
+#define WRITE   "/.write"
+#define BLOCK   4096
+#define INO_MIN 16384
+#define INO_MAX 1048576
+
+static int mount_tmpfs(const char *at, const char *options, struct err *e)
+{
+    if (mount("tmpfs", at, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0) {
+        return err_sys(e, errno, "mount a tmpfs at %s", at);
+    }
+    return 0;
+}
+
+static int make_dir(const char *path, mode_t mode, struct err *e)
+{
+    if (mkdir(path, mode) < 0 && errno != EEXIST) {
+        return err_sys(e, errno, "make %s", path);
+    }
+    return 0;
+}
+
+static int make_file(const char *path, struct err *e)
+{
+    int fd own_fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+    /* In a read-only tree the file may be there already. */
+    if (fd < 0 && access(path, F_OK) < 0) {
+        return err_sys(e, errno, "make %s", path);
+    }
+    return 0;
+}
+
+static int make_link(const char *to, const char *path, struct err *e)
+{
+    if (symlink(to, path) < 0 && errno != EEXIST && errno != EROFS) {
+        return err_sys(e, errno, "make the link %s", path);
+    }
+    return 0;
+}
+
+/* /proc is the mount point: it is there on every host, and nothing below it is ever a
+ * source. The move to / uncovers it again. */
+static int enter_new_root(struct err *e)
+{
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+        return err_sys(e, errno, "make the mounts private");
+    }
+    if (mount_tmpfs("/proc", "mode=755,size=4m,nr_inodes=4096", e) < 0 ||
+        make_dir("/proc" HOST, 0700, e) < 0) {
+        return -1;
+    }
+    if (syscall(SYS_pivot_root, "/proc", "/proc" HOST) < 0) {
+        return err_sys(e, errno, "change the root");
+    }
+    if (chdir("/") < 0) {
+        return err_sys(e, errno, "enter the new root");
+    }
+    return 0;
+}
+
+/* -1 with errno: not there, or not to be reached. */
+static int open_on_host(int host, const char *path)
+{
+    struct open_how how = {
+        .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+    };
+
+    return (int)syscall(SYS_openat2, host, path, &how, sizeof(how));
+}
+
+static int make_parents(const char *path, struct err *e)
+{
+    struct arena a own_arena = {0};
+
+    arena_init(&a, 64u << 10);
+    return fd_mkdirs(arena_cstr(&a, path_dir(str_from(path))), 0755, e);
+}
+
+/* One entry of the host at the same place in the box, read-only; a link is made again
+ * as a link. What is not there is left out. */
+static int show_host_path(int host, const char *path, struct err *e)
+{
+    struct stat is;
+    int from own_fd = open_on_host(host, path);
+
+    if (from < 0) {
+        return errno == ENOSYS ? err_set(e, ERR_UNSUPPORTED, "this kernel is older than 5.6") : 0;
+    }
+    if (fstat(from, &is) < 0) {
+        return err_sys(e, errno, "look at %s", path);
+    }
+    if (make_parents(path, e) < 0) {
+        return -1;
+    }
+    if (S_ISLNK(is.st_mode)) {
+        char target[PATH_MAX_BYTES];
+        ssize_t n = readlinkat(from, "", target, sizeof(target) - 1);
+
+        if (n < 0) {
+            return err_sys(e, errno, "read the link %s", path);
+        }
+        target[n] = '\0';
+        return make_link(target, path, e);
+    }
+    if (!S_ISDIR(is.st_mode) && !S_ISREG(is.st_mode)) {
+        return err_set(e, ERR_INVALID, "%s is neither a folder nor a file: not shown to a sandbox",
+                       path);
+    }
+    if ((S_ISDIR(is.st_mode) ? fd_mkdirs(path, 0755, e) : make_file(path, e)) < 0) {
+        return -1;
+    }
+    return bind_tree(from, path, BIND_RDONLY | BIND_NODEV, e);
+}
+
+static int show_host_paths(const struct spec *spec, int host, struct err *e)
+{
+    for (size_t i = 0; i < spec->n_ro_binds; i++) {
+        if (show_host_path(host, spec->ro_binds[i], e) < 0) {
+            return -1;
+        }
+    }
+    for (size_t i = 0; i < spec->n_etc_binds; i++) {
+        char path[PATH_MAX_BYTES + 8];
+
+        (void)snprintf(path, sizeof(path), "/etc/%s", spec->etc_binds[i]);
+        if (show_host_path(host, path, e) < 0) {
+            return -1;
+        }
+    }
+    return make_link("../usr/lib/os-release", "/etc/os-release", e);
+}
+
+static int make_plain_dirs(struct err *e)
+{
+    static const char *const names[] = {"/etc",     "/var",  "/var/lib", "/var/cache",
+                                        "/var/log", "/mnt",  "/srv",     "/media",
+                                        "/opt",     "/home", "/dev",     "/proc"};
+
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        if (make_dir(names[i], 0755, e) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+struct writable {
+    const char *name; /* in the tmpfs */
+    const char *at;
+    mode_t mode;
+    bool payload; /* belongs to the payload, else to the box's root */
+};
+
+static int show_writable(const struct spec *spec, const struct writable *w, struct err *e)
+{
+    char path[64];
+
+    (void)snprintf(path, sizeof(path), WRITE "/%s", w->name);
+    if (make_dir(path, 0700, e) < 0 || make_dir(w->at, 0755, e) < 0) {
+        return -1;
+    }
+    if (w->payload && spec->uid_mode != UIDS_ONE && chown(path, BOX_UID, BOX_UID) < 0) {
+        return err_sys(e, errno, "give %s to the payload", w->at);
+    }
+    if (chmod(path, w->mode) < 0) {
+        return err_sys(e, errno, "set the mode of %s", w->at);
+    }
+    if (mount(path, w->at, NULL, MS_BIND, NULL) < 0) {
+        return err_sys(e, errno, "mount %s", w->at);
+    }
+    return 0;
+}
+
+static int make_writable(const struct spec *spec, struct err *e)
+{
+    static const struct writable places[] = {
+        {"tmp", "/tmp", 01777, false},  {"vartmp", "/var/tmp", 01777, false},
+        {"home", BOX_HOME, 0755, true}, {"work", BOX_WORK_DIR, 0755, true},
+        {"run", "/run", 0755, true},    {"shm", "/dev/shm", 01777, false},
+    };
+    uint64_t inodes = spec->disk_bytes / BLOCK;
+    char options[96];
+
+    inodes = inodes < INO_MIN ? INO_MIN : inodes;
+    inodes = inodes > INO_MAX ? INO_MAX : inodes;
+    (void)snprintf(options, sizeof(options), "mode=755,size=%llu,nr_inodes=%llu",
+                   (unsigned long long)spec->disk_bytes, (unsigned long long)inodes);
+    if (make_dir(WRITE, 0755, e) < 0 || mount_tmpfs(WRITE, options, e) < 0) {
+        return -1;
+    }
+    for (size_t i = 0; i < COUNTOF(places); i++) {
+        if (show_writable(spec, &places[i], e) < 0) {
+            return -1;
+        }
+    }
+    if (umount2(WRITE, MNT_DETACH) < 0 || rmdir(WRITE) < 0) {
+        return err_sys(e, errno, "hide the whole of the writable space");
+    }
+    return make_link("/run", "/var/run", e);
+}
+
+static int show_device(int host, const char *path, struct err *e)
+{
+    struct stat is;
+    int from own_fd = open_on_host(host, path);
+
+    if (from < 0 || fstat(from, &is) < 0 || !S_ISCHR(is.st_mode)) {
+        if (strcmp(path, "/dev/null") == 0) {
+            return err_set(e, ERR_UNSUPPORTED, "the host has no /dev/null");
+        }
+        return 0;
+    }
+    if (make_file(path, e) < 0) {
+        return -1;
+    }
+    return bind_tree(from, path, BIND_NOEXEC, e);
+}
+
+static int make_dev(int host, struct err *e)
+{
+    static const char *const devices[] = {"/dev/null",   "/dev/zero",    "/dev/full",
+                                          "/dev/random", "/dev/urandom", "/dev/tty"};
+    static const char *const links[][2] = {
+        {"/proc/self/fd", "/dev/fd"},       {"/proc/self/fd/0", "/dev/stdin"},
+        {"/proc/self/fd/1", "/dev/stdout"}, {"/proc/self/fd/2", "/dev/stderr"},
+        {"pts/ptmx", "/dev/ptmx"},
+    };
+
+    for (size_t i = 0; i < COUNTOF(devices); i++) {
+        if (show_device(host, devices[i], e) < 0) {
+            return -1;
+        }
+    }
+    for (size_t i = 0; i < COUNTOF(links); i++) {
+        if (make_link(links[i][0], links[i][1], e) < 0) {
+            return -1;
+        }
+    }
+    if (make_dir("/dev/pts", 0755, e) < 0) {
+        return -1;
+    }
+    if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
+              "newinstance,ptmxmode=0666,mode=620") < 0) {
+        return err_sys(e, errno, "mount /dev/pts");
+    }
+    return 0;
+}
+
+/* Read-only in place: the path is shown over itself. */
+static int protect(const char *path, struct err *e)
+{
+    int from own_fd = open(path, O_PATH | O_CLOEXEC);
+
+    return from < 0 ? 0 : bind_tree(from, path, BIND_RDONLY | BIND_NODEV | BIND_NOEXEC, e);
+}
+
+static int mask(const char *path, struct err *e)
+{
+    struct stat is;
+
+    if (lstat(path, &is) < 0) {
+        return 0;
+    }
+    if (S_ISDIR(is.st_mode)) {
+        if (mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY,
+                  "size=4k,nr_inodes=2,mode=555") < 0) {
+            return err_sys(e, errno, "hide %s", path);
+        }
+        return 0;
+    }
+    int null own_fd = open("/dev/null", O_PATH | O_CLOEXEC);
+    return bind_tree(null, path, BIND_RDONLY | BIND_NOEXEC, e);
+}
+
+static int make_proc(struct err *e)
+{
+    static const char *const fixed[] = {"/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs",
+                                        "/proc/sysrq-trigger"};
+    static const char *const hidden[] = {"/proc/kcore",         "/proc/keys", "/proc/timer_list",
+                                         "/proc/sched_debug",   "/proc/scsi", "/proc/acpi",
+                                         "/proc/latency_stats", "/proc/kmsg"};
+
+    if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
+        if (errno == EPERM) {
+            return err_set(e, ERR_UNSUPPORTED,
+                           "mounting /proc is refused: the host's own /proc is partly hidden, as "
+                           "in a container; run anybox on the host, or the container with "
+                           "--security-opt systempaths=unconfined");
+        }
+        return err_sys(e, errno, "mount /proc");
+    }
+    for (size_t i = 0; i < COUNTOF(fixed); i++) {
+        if (protect(fixed[i], e) < 0) {
+            return -1;
+        }
+    }
+    for (size_t i = 0; i < COUNTOF(hidden); i++) {
+        if (mask(hidden[i], e) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int leave_host(struct err *e)
+{
+    if (umount2(HOST, MNT_DETACH) < 0 || rmdir(HOST) < 0) {
+        return err_sys(e, errno, "let go of the host's files");
+    }
+    if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0) {
+        return err_sys(e, errno, "make the root read-only");
+    }
+    if (chdir(BOX_WORK_DIR) < 0) {
+        return err_sys(e, errno, "enter " BOX_WORK_DIR);
+    }
+    return 0;
+}
+
+int rootfs_build(const struct spec *spec, struct err *e)
+{
+    if (enter_new_root(e) < 0) {
+        return -1;
+    }
+    int host own_fd = open(HOST, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (host < 0) {
+        return err_sys(e, errno, "open the host's root");
+    }
+    if (make_plain_dirs(e) < 0 || make_writable(spec, e) < 0 || etc_make(spec, e) < 0 ||
+        show_host_paths(spec, host, e) < 0 || make_dev(host, e) < 0 || make_proc(e) < 0) {
+        return -1;
+    }
+    return leave_host(e);
+}

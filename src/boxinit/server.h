@@ -1,0 +1,190 @@
+/*
+ * server.h - PID 1 of a box: its loop, its connections, its commands.
+ *
+ * One thread, one epoll. Everything that waits is a `struct watch` inside the thing it
+ * belongs to; handlers never free that thing but mark it dead, and the end of the turn
+ * sweeps, so that events of the same turn cannot hit freed memory.
+ */
+#ifndef BOXINIT_SERVER_H
+#define BOXINIT_SERVER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/proto.h"
+#include "agent/request.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/capture.h"
+#include "base/list.h"
+#include "boxinit/spec.h"
+
+#define CONNS_MAX      64
+#define WORKERS_MAX    32
+#define DRAINS_MAX     32           /* pipes of ended commands that are still read */
+#define INPUT_MAX      (1u << 20)   /* of stdin, waiting for the command to read it */
+#define BACKLOG_MAX    (512u << 10) /* not yet sent to the attached client: stop reading */
+#define OUT_HIGH       (256u << 10) /* in a connection's buffer: add no more data */
+#define OUT_MAX        (1u << 20)
+#define CONN_IDLE_MS   (60 * 1000) /* a connection that neither asks nor is attached */
+#define ACCEPTS_A_TURN 16          /* others have their turn then */
+#define REAPS_A_TURN   256
+
+struct server;
+
+struct watch {
+    int fd; /* -1: closed */
+    uint32_t events;
+    void (*ready)(struct server *s, struct watch *w, uint32_t events);
+};
+
+/* Descriptors that PID 1 was born with. -1: none. */
+struct box_fds {
+    int listener, end, oom, memory, keep;
+    int oom_adj; /* its own oom_score_adj, for writing */
+};
+
+/* How a command ended. */
+struct ending {
+    uint8_t how; /* END_* */
+    uint32_t code;
+    bool timed_out;
+    uint8_t oom; /* OOM_* */
+    uint64_t wall_ms;
+};
+
+struct proc_id {
+    pid_t pid;
+    unsigned long long start; /* with it a reused pid is told apart */
+};
+
+/* Killing takes time: TERM, a grace, KILL until nothing is left. */
+enum kill_phase {
+    KILL_NONE,
+    KILL_ASKED, /* TERM was sent */
+    KILL_FORCED,
+};
+
+struct task {
+    struct list link; /* server.tasks */
+    char id[ID_MAX + 1];
+    pid_t pid;
+    bool started, reaped, finished, dead;
+    struct watch start;     /* tells that exec succeeded, or why it did not */
+    struct watch output[2]; /* read ends of stdout and stderr */
+    struct watch input;     /* write end of stdin */
+    struct buf waiting;     /* for stdin */
+    bool input_ended;
+    struct capture spool[2];
+    struct conn *client;
+    int64_t started_ms, started_wall_ms, finished_ms;
+    int64_t deadline_ms; /* 0: none */
+    uint32_t grace_ms;
+    uint64_t ooms_before;
+    enum kill_phase kill;
+    int64_t kill_since_ms, kill_next_ms, kill_force_ms;
+    struct proc_id *seen; /* every process that was in its tree when we looked */
+    size_t n_seen;
+    int wait_status;
+    struct ending ending;
+    const char *program, *cwd, *path; /* for messages; in .text */
+    struct arena text;
+};
+
+struct conn {
+    struct list link; /* server.conns */
+    struct watch watch;
+    struct buf in, out;
+    size_t sent;       /* of out */
+    struct task *task; /* attached to it */
+    uint64_t at[2];    /* next byte of each stream to send */
+    bool told_start, told_end;
+    bool closing; /* when out is sent */
+    bool dead;
+    int64_t heard_ms;
+};
+
+/* A pipe whose command has ended but that a leftover process still holds. */
+struct drain {
+    struct list link; /* server.drains, oldest first */
+    struct watch watch;
+    bool dead;
+};
+
+struct server {
+    const struct spec *spec;
+    struct box_fds fds;
+    int epoll;
+    struct watch listener, child, life;
+    struct list conns, tasks, drains;
+    unsigned n_conns, n_running, n_drains;
+    pid_t workers[WORKERS_MAX];     /* 0: free */
+    int64_t used_ms;                /* last request or end of a command */
+    int64_t asked_before_ms;        /* used_ms before the request that is being answered */
+    _Atomic int64_t *files_used_ms; /* the same by the file workers; shared memory */
+    int64_t idle_ms;
+    int64_t ends_boot_ms; /* 0: no hard end */
+    int oom_adj_own, oom_adj_payload;
+    const char *end; /* why the loop must stop */
+    bool shutdown_asked;
+    bool reap_more; /* more ended children than one turn takes */
+};
+
+/* serve.c */
+int server_prepare(struct server *s, const struct spec *spec, const struct box_fds *fds,
+                   struct err *e) MUST_CHECK;
+void server_run(struct server *s); /* until the box must end; the reason is in END_FILE then */
+int64_t server_now(void);
+/* How long nothing was asked and nothing ran, if the last request came at used_ms. */
+int64_t server_idle_ms(const struct server *s, int64_t used_ms);
+
+/* watch.c */
+int watch_open(struct server *s, struct watch *w, int fd, uint32_t events,
+               void (*ready)(struct server *, struct watch *, uint32_t), struct err *e) MUST_CHECK;
+void watch_want(struct server *s, struct watch *w, uint32_t events);
+void watch_close(struct server *s, struct watch *w);
+
+/* conn.c */
+void conns_accept(struct server *s, struct watch *w, uint32_t events);
+void conn_fail(struct conn *c, const struct err *why);
+void conn_ok(struct conn *c, uint8_t more);
+void conns_turn(struct server *s, int64_t now); /* send, sweep */
+
+/* ask.c: one request, answered or handed on */
+void ask(struct server *s, struct conn *c, const struct request *r);
+
+/* task.c */
+struct task *task_find(struct server *s, struct str id);
+void task_exec(struct server *s, struct conn *c, const struct request *r);
+void task_attach(struct server *s, struct conn *c, struct task *t, uint64_t from_out,
+                 uint64_t from_err);
+void task_detach(struct server *s, struct conn *c);
+void task_input(struct server *s, struct task *t, struct str bytes);
+void task_exited(struct server *s, struct task *t, int status);
+void task_kill(struct server *s, struct task *t, uint32_t grace_ms, bool timed_out);
+void task_delivered(struct task *t);
+void task_put_ending(const struct task *t, struct wire_out *w);
+void tasks_turn(struct server *s, int64_t now);
+int64_t tasks_next_ms(struct server *s); /* when tasks_turn() is due; 0: not */
+
+/* spawn.c */
+int spawn(struct server *s, struct task *t, const struct request *r, struct err *e) MUST_CHECK;
+/* Reads what the child said before exec. 1: it runs; 0: not known yet; -1: it failed. */
+int spawn_result(const struct server *s, struct task *t, struct err *e);
+/* fork() whose child is more likely to be ended for memory than PID 1. */
+pid_t spawn_fork(struct server *s);
+
+/* drain.c */
+void drain_add(struct server *s, int fd);
+void drains_sweep(struct server *s);
+
+/* usage.c */
+uint64_t usage_ooms(const struct server *s);
+void usage_answer(struct server *s, struct conn *c);
+
+/* files.c: the file worker; takes the connection over and never returns */
+NORETURN void files_work(const struct spec *spec, int fd, struct buf *in, _Atomic int64_t *used_ms);
+
+#endif

@@ -1,0 +1,268 @@
+#include "boxinit/spec.h"
+
+#include <string.h>
+
+#include "agent/proto.h"
+#include "agent/wire.h"
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/path.h"
+
+/* What a box always has of its own: nothing of the host may be shown there. */
+static const char *const own_places[] = {"/",     "/proc",    "/dev",  "/sys",       "/etc",
+                                         "/run",  "/tmp",     "/home", "/workspace", "/var",
+                                         "/root", "/var/tmp", BOX_HOME};
+
+/* Files below /etc that are made for the box (etc.c). */
+static const char *const own_etc[] = {"passwd",      "group",         "hosts",
+                                      "resolv.conf", "nsswitch.conf", "hostname"};
+
+static bool is_one_of(struct str s, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (str_eq(s, str_from(names[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int check_ro_bind(struct arena *a, struct str path, struct err *e)
+{
+    static const char *const closed[] = {"/proc", "/sys", "/dev"};
+
+    if (!path_is_absolute(path) || !str_eq(path, path_clean(a, path))) {
+        return err_set(e, ERR_INVALID, "ro_binds: \"%.*s\" is not a clean absolute path",
+                       STR_ARG(path));
+    }
+    if (is_one_of(path, own_places, COUNTOF(own_places))) {
+        return err_set(e, ERR_INVALID, "ro_binds: a sandbox has its own %.*s", STR_ARG(path));
+    }
+    for (size_t i = 0; i < COUNTOF(closed); i++) {
+        if (path_inside(path, str_from(closed[i]))) {
+            return err_set(e, ERR_INVALID, "ro_binds: nothing of the host's %s may be shown",
+                           closed[i]);
+        }
+    }
+    return 0;
+}
+
+static int check_etc_bind(struct arena *a, struct str name, struct err *e)
+{
+    if (path_is_absolute(name) || str_starts(name, S("..")) || str_eq(name, S(".")) ||
+        !str_eq(name, path_clean(a, name))) {
+        return err_set(e, ERR_INVALID, "etc_binds: \"%.*s\" is not a clean name below /etc",
+                       STR_ARG(name));
+    }
+    if (is_one_of(name, own_etc, COUNTOF(own_etc))) {
+        return err_set(e, ERR_INVALID, "etc_binds: a sandbox has its own /etc/%.*s", STR_ARG(name));
+    }
+    return 0;
+}
+
+static int check_cgroup(struct arena *a, struct str path, struct err *e)
+{
+    (void)a;
+    if (!path_is_absolute(path)) {
+        return err_set(e, ERR_INVALID, "cgroup_procs: \"%.*s\" is not an absolute path",
+                       STR_ARG(path));
+    }
+    return 0;
+}
+
+typedef int check_fn(struct arena *a, struct str item, struct err *e);
+
+/* A list of strings for C interfaces, each checked. */
+static int copy_list(const struct str *items, size_t n, struct arena *a, check_fn *check,
+                     const char *const **out, struct err *e)
+{
+    const char **copy = arena_alloc(a, n + 1, sizeof(*copy));
+
+    for (size_t i = 0; i < n; i++) {
+        if (str_has(items[i], '\0') || items[i].len == 0 || items[i].len >= PATH_MAX_BYTES) {
+            return err_set(e, ERR_INVALID, "a path in the spec is empty, too long or holds a NUL");
+        }
+        if (check(a, items[i], e) < 0) {
+            return -1;
+        }
+        copy[i] = arena_cstr(a, items[i]);
+    }
+    *out = copy;
+    return 0;
+}
+
+static int copy_env(const struct str *items, size_t n, struct arena *a, struct spec *out,
+                    struct err *e)
+{
+    struct str *copy = arena_alloc(a, n + 1, sizeof(*copy));
+
+    for (size_t i = 0; i < n; i++) {
+        struct str value;
+
+        if (str_has(items[i], '\0') || !str_has(items[i], '=') ||
+            str_cut(items[i], '=', &value).len == 0) {
+            return err_set(e, ERR_INVALID, "env: \"%.*s\" is not NAME=value",
+                           STR_ARG(str_head(items[i], 80)));
+        }
+        copy[i] = arena_str(a, items[i]);
+    }
+    out->env = copy;
+    out->n_env = n;
+    return 0;
+}
+
+static bool hostname_ok(struct str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        char c = s.p[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              c == '-' || c == '.')) {
+            return false;
+        }
+    }
+    return s.len > 0 && s.len <= 64;
+}
+
+static int check_ids(uint8_t mode, const struct spec *s, struct err *e)
+{
+    if (mode > UIDS_HELPER) {
+        return err_set(e, ERR_INVALID, "uid mode %u; 0, 1 and 2 are known", mode);
+    }
+    if (mode == UIDS_ONE) {
+        return 0;
+    }
+    if (s->range <= BOX_UID || s->first_uid == 0 || s->first_gid == 0 ||
+        s->range > UINT32_MAX - s->first_uid || s->range > UINT32_MAX - s->first_gid) {
+        return err_set(e, ERR_INVALID,
+                       "a range of %u uids from %u and gids from %u; it must hold more than %d and "
+                       "not begin at 0",
+                       s->range, s->first_uid, s->first_gid, BOX_UID);
+    }
+    return 0;
+}
+
+static int check_file(struct str path, struct arena *a, const char **out, struct err *e)
+{
+    if (str_has(path, '\0') || (path.len > 0 && !path_is_absolute(path))) {
+        return err_set(e, ERR_INVALID, "\"%.*s\" is not an absolute path", STR_ARG(path));
+    }
+    *out = arena_cstr(a, path);
+    return 0;
+}
+
+/* The frame's fields as they come, before they are checked. */
+struct raw_spec {
+    struct str hostname, oom_file, memory_file;
+    const struct str *env, *ro_binds, *etc_binds, *cgroups;
+    size_t n_env, n_ro_binds, n_etc_binds, n_cgroups;
+    uint8_t uid_mode, network;
+};
+
+static bool get_fields(struct str fields, struct arena *a, struct raw_spec *raw, struct spec *out)
+{
+    struct wire_in in = wire_read(fields);
+
+    raw->hostname = wire_get_str(&in);
+    raw->uid_mode = wire_get_u8(&in);
+    out->first_uid = wire_get_u32(&in);
+    out->first_gid = wire_get_u32(&in);
+    out->range = wire_get_u32(&in);
+    raw->n_env = wire_get_list(&in, a, ENV_MAX, &raw->env);
+    raw->n_ro_binds = wire_get_list(&in, a, SPEC_BINDS_MAX, &raw->ro_binds);
+    raw->n_etc_binds = wire_get_list(&in, a, SPEC_BINDS_MAX, &raw->etc_binds);
+    out->disk_bytes = wire_get_u64(&in);
+    out->memory_bytes = wire_get_u64(&in);
+    out->pids = wire_get_u32(&in);
+    out->open_files = wire_get_u32(&in);
+    raw->n_cgroups = wire_get_list(&in, a, SPEC_CGROUPS_MAX, &raw->cgroups);
+    raw->oom_file = wire_get_str(&in);
+    raw->memory_file = wire_get_str(&in);
+    out->memory_limit = wire_get_u64(&in);
+    out->lifetime_ms = wire_get_u64(&in);
+    out->idle_ms = wire_get_u64(&in);
+    raw->network = wire_get_u8(&in);
+    out->keep_fd = wire_get_u8(&in) != 0;
+    return wire_done(&in);
+}
+
+static int check_numbers(const struct raw_spec *raw, const struct spec *s, struct err *e)
+{
+    if (!hostname_ok(raw->hostname)) {
+        return err_set(e, ERR_INVALID,
+                       "hostname \"%.*s\": 1 to 64 letters, digits, '-' and '.' are accepted",
+                       STR_ARG(raw->hostname));
+    }
+    if (s->disk_bytes < SPEC_DISK_MIN || s->disk_bytes > INT64_MAX) {
+        return err_set(e, ERR_INVALID, "disk_bytes %llu; at least %u are needed",
+                       (unsigned long long)s->disk_bytes, SPEC_DISK_MIN);
+    }
+    if (raw->network != 0) {
+        return err_set(e, ERR_UNSUPPORTED, "network %u; a local sandbox has none (0) for now",
+                       raw->network);
+    }
+    if (s->lifetime_ms > INT64_MAX / 2 || s->idle_ms > INT64_MAX / 2) {
+        return err_set(e, ERR_INVALID, "lifetime_ms or idle_ms is too large");
+    }
+    return check_ids(raw->uid_mode, s, e);
+}
+
+int spec_parse(struct str fields, struct arena *a, struct spec *out, struct err *e)
+{
+    struct spec s = {0};
+    struct raw_spec raw = {0};
+
+    if (!get_fields(fields, a, &raw, &s)) {
+        return err_set(e, ERR_PROTOCOL,
+                       "the spec cannot be read: server and boxinit are not of "
+                       "one version");
+    }
+    if (check_numbers(&raw, &s, e) < 0 || copy_env(raw.env, raw.n_env, a, &s, e) < 0 ||
+        copy_list(raw.ro_binds, raw.n_ro_binds, a, check_ro_bind, &s.ro_binds, e) < 0 ||
+        copy_list(raw.etc_binds, raw.n_etc_binds, a, check_etc_bind, &s.etc_binds, e) < 0 ||
+        copy_list(raw.cgroups, raw.n_cgroups, a, check_cgroup, &s.cgroup_procs, e) < 0 ||
+        check_file(raw.oom_file, a, &s.oom_file, e) < 0 ||
+        check_file(raw.memory_file, a, &s.memory_file, e) < 0) {
+        return -1;
+    }
+    s.uid_mode = (enum uid_mode)raw.uid_mode;
+    s.hostname = arena_cstr(a, raw.hostname);
+    s.n_ro_binds = raw.n_ro_binds;
+    s.n_etc_binds = raw.n_etc_binds;
+    s.n_cgroup_procs = raw.n_cgroups;
+    *out = s;
+    return 0;
+}
+
+int spec_read(int fd, struct arena *a, struct spec *out, struct err *e)
+{
+    struct buf bytes own_buf = {0};
+    struct frame frame;
+    ssize_t n;
+
+    buf_init(&bytes, FRAME_MAX + FRAME_HEADER);
+    while (true) {
+        char *room = buf_room(&bytes, 4096);
+
+        if (room == NULL) {
+            return err_set(e, ERR_PROTOCOL, "the spec is longer than a frame may be");
+        }
+        n = fd_read(fd, room, 4096, e);
+        if (n < 0) {
+            return err_wrap(e, "read the spec");
+        }
+        if (n == 0) {
+            break;
+        }
+        bytes.len += (size_t)n;
+    }
+    n = wire_parse(buf_str(&bytes), &frame, e);
+    if (n < 0) {
+        return err_wrap(e, "spec");
+    }
+    if (n == 0 || (size_t)n != bytes.len || frame.type != FRAME_SPEC) {
+        return err_set(e, ERR_PROTOCOL, "descriptor %d must give one spec frame and end", fd);
+    }
+    return spec_parse(frame.fields, a, out, e);
+}

@@ -1,0 +1,46 @@
+/* spec.h - what kind of box is wanted: FRAME_SPEC of agent/proto.h, read and checked. */
+#ifndef BOXINIT_SPEC_H
+#define BOXINIT_SPEC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+
+#define SPEC_BINDS_MAX   256
+#define SPEC_CGROUPS_MAX 16
+#define SPEC_DISK_MIN    (1u << 20)
+
+enum uid_mode {
+    UIDS_ONE,    /* PID 1 and the payload are the user who started us */
+    UIDS_WRITE,  /* we are root and write the maps of a range ourselves */
+    UIDS_HELPER, /* newuidmap and newgidmap write them */
+};
+
+struct spec {
+    const char *hostname;
+    enum uid_mode uid_mode;
+    uint32_t first_uid, first_gid, range;
+    const struct str *env; /* terminated, so .p goes to C interfaces */
+    size_t n_env;
+    const char *const *ro_binds;
+    const char *const *etc_binds; /* below /etc */
+    const char *const *cgroup_procs;
+    size_t n_ro_binds, n_etc_binds, n_cgroup_procs;
+    uint64_t disk_bytes;
+    uint64_t memory_bytes; /* rlimits of commands; 0: none */
+    uint32_t pids, open_files;
+    const char *oom_file, *memory_file; /* "" none */
+    uint64_t memory_limit;
+    uint64_t lifetime_ms, idle_ms; /* 0: none */
+    bool keep_fd;
+};
+
+/* The fields of a spec frame. Everything in *out lives in the arena. */
+int spec_parse(struct str fields, struct arena *a, struct spec *out, struct err *e) MUST_CHECK;
+/* One frame from the descriptor, then its end. */
+int spec_read(int fd, struct arena *a, struct spec *out, struct err *e) MUST_CHECK;
+
+#endif

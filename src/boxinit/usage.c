@@ -1,0 +1,71 @@
+/* usage.c - what the box uses. */
+#include "boxinit/usage.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "boxinit/kill.h"
+#include "boxinit/server.h"
+
+uint64_t usage_counter(struct str text, struct str name)
+{
+    while (text.len > 0) {
+        struct str value;
+        struct str line = str_cut(text, '\n', &text);
+        int64_t v = 0;
+        struct err ignored;
+
+        if (str_eq(str_cut(line, ' ', &value), name) &&
+            str_to_i64(value, 0, INT64_MAX, &v, &ignored) == 0) {
+            return (uint64_t)v;
+        }
+    }
+    return 0;
+}
+
+static struct str read_again(int fd, char *to, size_t cap)
+{
+    ssize_t n = fd >= 0 ? pread(fd, to, cap, 0) : -1;
+
+    return n > 0 ? (struct str){to, (size_t)n} : STR_EMPTY;
+}
+
+uint64_t usage_ooms(const struct server *s)
+{
+    char text[512];
+
+    return usage_counter(read_again(s->fds.oom, text, sizeof(text)), S("oom_kill"));
+}
+
+static uint64_t memory_used(const struct server *s)
+{
+    char text[64];
+    int64_t v = 0;
+    struct err ignored;
+    struct str said = read_again(s->fds.memory, text, sizeof(text));
+
+    return str_to_i64(said, 0, INT64_MAX, &v, &ignored) == 0 ? (uint64_t)v : 0;
+}
+
+void usage_answer(struct server *s, struct conn *c)
+{
+    int64_t left = s->ends_boot_ms > 0 ? s->ends_boot_ms - clock_boot_ms() : 0;
+    struct statvfs disk = {0};
+    struct wire_out w;
+
+    (void)statvfs(BOX_WORK_DIR, &disk);
+    w = wire_begin(&c->out, FRAME_USAGE_IS);
+    wire_u64(&w, memory_used(s));
+    wire_u64(&w, s->spec->memory_limit);
+    wire_u64(&w, (uint64_t)(disk.f_blocks - disk.f_bfree) * disk.f_frsize);
+    wire_u64(&w, (uint64_t)disk.f_blocks * disk.f_frsize);
+    wire_u32(&w, kill_count());
+    wire_u32(&w, s->n_running);
+    wire_u64(&w, (uint64_t)server_idle_ms(s, s->asked_before_ms));
+    /* 0 means that there is no end: the last millisecond is told as 1. */
+    wire_u64(&w, s->ends_boot_ms == 0 ? 0 : (uint64_t)(left > 0 ? left : 1));
+    (void)!wire_end(&w);
+}

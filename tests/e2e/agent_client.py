@@ -1,0 +1,427 @@
+"""A small client of the agent protocol (src/agent/proto.h), and boxes made by boxinit.
+
+It drives the release boxinit directly, without the server, so that what a box does can be
+tested on its own.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+
+BUILD = os.environ.get(
+    "ANYBOX_BUILD", os.path.join(os.path.dirname(__file__), "..", "..", "build"))
+BOXINIT = os.path.abspath(os.path.join(BUILD, "boxinit"))
+
+EXEC, ATTACH, INPUT, DETACH, KILL, STATE = 1, 2, 3, 4, 5, 6
+STAT, LIST, READ, WRITE, MKDIR, REMOVE = 10, 11, 12, 13, 14, 15
+USAGE, EXTEND, SHUTDOWN = 20, 21, 22
+HELLO, STARTED, DATA, ENDED, TASK, ENTRY, CHUNK, USAGE_IS, OK, FAIL = range(64, 74)
+SPEC, READY = 100, 101
+PARENTS, APPEND, NEW = 1, 2, 4
+
+KINDS = ["none", "invalid", "not_found", "exists", "denied", "unsupported", "limit", "timeout",
+         "cancelled", "unreachable", "protocol", "system", "bug", "gone"]
+
+PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+ENV = ["PATH=" + PATH, "HOME=/home/user", "USER=user", "LANG=C.UTF-8", "TERM=dumb"]
+RO_BINDS = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"]
+ETC_BINDS = ["alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl", "python3",
+             "python3.11", "localtime", "no-such-thing"]
+
+
+def u8(v):
+    return struct.pack("<B", v)
+
+
+def u32(v):
+    return struct.pack("<I", v)
+
+
+def u64(v):
+    return struct.pack("<Q", v)
+
+
+def text(v):
+    v = v.encode() if isinstance(v, str) else v
+    return u32(len(v)) + v
+
+
+def names(items):
+    return u32(len(items)) + b"".join(text(i) for i in items)
+
+
+def frame(kind, fields=b""):
+    return u32(len(fields) + 1) + u8(kind) + fields
+
+
+class Fields:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, n):
+        piece = self.data[self.at:self.at + n]
+        assert len(piece) == n, "a field is missing"
+        self.at += n
+        return piece
+
+    def u8(self):
+        return self.take(1)[0]
+
+    def u32(self):
+        return struct.unpack("<I", self.take(4))[0]
+
+    def u64(self):
+        return struct.unpack("<Q", self.take(8))[0]
+
+    def text(self):
+        return self.take(self.u32())
+
+    def done(self):
+        assert self.at == len(self.data), "bytes are left over"
+
+
+class Failed(Exception):
+    def __init__(self, kind, errnum, message):
+        super().__init__(f"{kind}: {message}")
+        self.kind, self.errnum, self.message = kind, errnum, message
+
+
+def failed(fields):
+    f = Fields(fields)
+    kind, errnum, message = KINDS[f.u8()], f.u32(), f.text().decode()
+    f.done()
+    return Failed(kind, errnum, message)
+
+
+class Ending:
+    """The fields of ENDED."""
+
+    def __init__(self, f):
+        self.signaled = f.u8() == 1
+        self.code = f.u32()
+        self.timed_out = f.u8() == 1
+        self.oom = ["no", "yes", "unknown"][f.u8()]
+        self.wall_ms = f.u64()
+        self.out_bytes, self.err_bytes = f.u64(), f.u64()
+
+
+class Entry:
+    def __init__(self, fields):
+        f = Fields(fields)
+        self.path = f.text().decode("utf-8", "surrogateescape")
+        self.type = ["file", "dir", "link", "other"][f.u8()]
+        self.mode, self.size, self.mtime = f.u32(), f.u64(), f.u64()
+        f.done()
+
+
+class Conn:
+    """One conversation."""
+
+    def __init__(self, folder, timeout=30):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(timeout)
+        fd = os.open(folder, os.O_PATH)
+        try:
+            self.sock.connect(f"/proc/self/fd/{fd}/agent.sock")
+        finally:
+            os.close(fd)
+        self.buf = b""
+        self.out, self.err = bytearray(), bytearray()
+        self.at = [0, 0]
+        self.lost = [0, 0]
+        self.pid = None
+
+    def close(self):
+        self.sock.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def send(self, kind, fields=b""):
+        self.sock.sendall(frame(kind, fields))
+
+    def fill(self):
+        got = self.sock.recv(1 << 20)
+        self.buf += got
+        return len(got) > 0
+
+    def recv(self):
+        """The next frame but HELLO; (None, b"") at the end."""
+        while True:
+            if len(self.buf) >= 4:
+                n = struct.unpack("<I", self.buf[:4])[0]
+                if len(self.buf) >= 4 + n:
+                    kind, fields = self.buf[4], self.buf[5:4 + n]
+                    self.buf = self.buf[4 + n:]
+                    if kind == HELLO:
+                        f = Fields(fields)
+                        assert (f.u32(), f.u32()) == (1, 1)
+                        f.done()
+                        continue
+                    return kind, fields
+            if not self.fill():
+                return None, b""
+
+    def ask(self, kind, fields=b"", want=OK):
+        self.send(kind, fields)
+        return self.answer(want)
+
+    def answer(self, want=OK):
+        kind, fields = self.recv()
+        if kind == FAIL:
+            raise failed(fields)
+        assert kind == want, f"frame {kind}, not {want}"
+        return fields
+
+    def start(self, argv, id="", cwd="", env=(), stdin=None, timeout_ms=0, grace_ms=200):
+        self.send(EXEC, text(id) + names(argv) + text(cwd) + names(env) +
+                  u8(0 if stdin is None else 1) + u64(timeout_ms) + u32(grace_ms))
+        if stdin is not None and stdin is not True:
+            # Beside the reading: a command may answer before it has read everything.
+            threading.Thread(target=self.feed, args=(stdin,), daemon=True).start()
+
+    def feed(self, data, end=True):
+        data = data.encode() if isinstance(data, str) else data
+        try:
+            for i in range(0, len(data), 65536):
+                self.send(INPUT, text(data[i:i + 65536]))
+            if end:
+                self.send(INPUT, text(b""))
+        except OSError:
+            pass  # the command has ended without it
+
+    def next(self):
+        """One step of an attached conversation: STARTED, DATA or ENDED (returned)."""
+        kind, fields = self.recv()
+        if kind == FAIL:
+            raise failed(fields)
+        f = Fields(fields)
+        if kind == STARTED:
+            self.pid = f.u32()
+            return None
+        if kind == DATA:
+            stream, offset, data = f.u8(), f.u64(), f.text()
+            assert offset >= self.at[stream], "data came twice"
+            self.lost[stream] += offset - self.at[stream]
+            self.at[stream] = offset + len(data)
+            (self.out, self.err)[stream].extend(data)
+            return None
+        assert kind == ENDED, f"frame {kind} while attached"
+        ending = Ending(f)
+        f.done()
+        return ending
+
+    def wait_started(self):
+        while self.pid is None:
+            assert self.next() is None
+
+    def wait_output(self, word, timeout=10):
+        end = time.monotonic() + timeout
+        while word not in self.out:
+            assert time.monotonic() < end, f"no {word!r} in {bytes(self.out)!r}"
+            assert self.next() is None, bytes(self.out)
+
+    def wait(self):
+        while True:
+            ending = self.next()
+            if ending is not None:
+                assert self.at == [ending.out_bytes, ending.err_bytes]
+                return ending
+
+    def attach(self, id, from_out=0, from_err=0):
+        self.at = [from_out, from_err]
+        self.send(ATTACH, text(id) + u64(from_out) + u64(from_err))
+
+
+class Result:
+    def __init__(self, conn, ending):
+        self.out, self.err = bytes(conn.out), bytes(conn.err)
+        self.pid, self.ending = conn.pid, ending
+        self.code = -ending.code if ending.signaled else ending.code
+
+    @property
+    def text(self):
+        return self.out.decode()
+
+
+class Box:
+    """A box with a folder of its own. mode: 0 one uid, 1 a range written by root."""
+
+    def __init__(self, mode=None, env=ENV, ro_binds=RO_BINDS, etc_binds=ETC_BINDS, disk=64 << 20,
+                 memory=0, pids=0, files=0, cgroups=(), oom_file="", memory_file="",
+                 memory_limit=0, lifetime_ms=0, idle_ms=0, network=0, first=1_000_000_000,
+                 first_gid=None, hostname="box", run_as=None, keep_fd=False, size=65536,
+                 prefix=(), raw_spec=None):
+        root = os.geteuid() == 0
+        self.mode = (1 if root and run_as is None else 0) if mode is None else mode
+        self.folder = tempfile.mkdtemp(prefix="anybox-test-")
+        self.pid = None
+        if run_as is not None:
+            os.chown(self.folder, run_as, run_as)
+        spec = raw_spec if raw_spec is not None else (
+            text(hostname) + u8(self.mode) + u32(first) +
+            u32(first if first_gid is None else first_gid) + u32(size) + names(env) +
+            names(ro_binds) + names(etc_binds) + u64(disk) + u64(memory) + u32(pids) + u32(files) +
+            names(cgroups) + text(oom_file) + text(memory_file) + u64(memory_limit) +
+            u64(lifetime_ms) + u64(idle_ms) + u8(network) + u8(keep_fd))
+        try:
+            self.start(frame(SPEC, spec), run_as, list(prefix))
+        except BaseException:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+
+    def start(self, spec, run_as, prefix):
+        spec_r, spec_w = os.pipe()
+        report_r, report_w = os.pipe()
+        folder = os.open(self.folder, os.O_PATH)
+        fds = [spec_r, report_w, folder]
+
+        def place():
+            copies = [os.dup2(fd, 200 + i) for i, fd in enumerate(fds)]
+            for i, fd in enumerate(copies):
+                os.dup2(fd, 3 + i)
+            if run_as is not None:
+                os.setgroups([])
+                os.setresgid(run_as, run_as, run_as)
+                os.setresuid(run_as, run_as, run_as)
+
+        with subprocess.Popen(prefix + [BOXINIT, "box"], preexec_fn=place, close_fds=False,
+                              env={}, stdin=subprocess.DEVNULL) as p:
+            for fd in fds:
+                os.close(fd)
+            with os.fdopen(spec_w, "wb") as f:
+                f.write(spec)
+            with os.fdopen(report_r, "rb") as f:
+                report = f.read()
+        if report == b"":
+            raise AssertionError(f"no report, exit code {p.returncode}")
+        kind, fields = report[4], report[5:]
+        if kind == FAIL:
+            assert p.returncode == 1
+            raise failed(fields)
+        assert kind == READY and p.returncode == 0
+        self.pid = struct.unpack("<I", fields)[0]
+
+    def connect(self, timeout=30):
+        return Conn(self.folder, timeout)
+
+    def run(self, argv, **kw):
+        with self.connect() as c:
+            c.start(argv, **kw)
+            return Result(c, c.wait())
+
+    def sh(self, script, **kw):
+        return self.run(["bash", "-c", script], **kw)
+
+    def state(self, id):
+        with self.connect() as c:
+            f = Fields(c.ask(STATE, text(id), want=TASK))
+            assert f.text().decode() == id
+            running = f.u8() == 1
+            return running, Ending(f)
+
+    def kill_task(self, id, grace_ms=0):
+        with self.connect() as c:
+            c.ask(KILL, text(id) + u32(grace_ms))
+
+    def stat(self, path, follow=True):
+        with self.connect() as c:
+            return Entry(c.ask(STAT, text(path) + u8(follow), want=ENTRY))
+
+    def list(self, path, recursive=False, limit=10000):
+        entries = []
+        with self.connect() as c:
+            c.send(LIST, text(path) + u8(recursive) + u32(limit))
+            while True:
+                kind, fields = c.recv()
+                if kind == FAIL:
+                    raise failed(fields)
+                if kind == OK:
+                    return entries, fields == b"\1"
+                assert kind == ENTRY
+                entries.append(Entry(fields))
+
+    def read(self, path, start=0, limit=1 << 40):
+        data = bytearray()
+        with self.connect() as c:
+            entry = Entry(c.ask(READ, text(path) + u64(start) + u64(limit), want=ENTRY))
+            while True:
+                kind, fields = c.recv()
+                if kind == FAIL:
+                    raise failed(fields)
+                if kind == OK:
+                    return bytes(data), entry
+                assert kind == CHUNK
+                data += Fields(fields).text()
+
+    def write(self, path, data, mode=0, flags=0, chunk=65536):
+        data = data.encode() if isinstance(data, str) else data
+        with self.connect() as c:
+            c.send(WRITE, text(path) + u32(mode) + u8(flags))
+            for i in range(0, len(data), chunk):
+                c.send(CHUNK, text(data[i:i + chunk]))
+            return Entry(c.ask(CHUNK, text(b""), want=ENTRY))
+
+    def mkdir(self, path):
+        with self.connect() as c:
+            c.ask(MKDIR, text(path))
+
+    def remove(self, path):
+        with self.connect() as c:
+            c.ask(REMOVE, text(path))
+
+    def usage(self):
+        with self.connect() as c:
+            f = Fields(c.ask(USAGE, want=USAGE_IS))
+        keys = ["memory", "memory_limit", "disk", "disk_total"]
+        got = {k: f.u64() for k in keys}
+        got["processes"], got["tasks"] = f.u32(), f.u32()
+        got["idle_ms"], got["left_ms"] = f.u64(), f.u64()
+        f.done()
+        return got
+
+    def extend(self, lifetime_ms=0, idle_ms=0):
+        with self.connect() as c:
+            c.ask(EXTEND, u64(lifetime_ms) + u64(idle_ms))
+
+    def shutdown(self):
+        with self.connect() as c:
+            c.ask(SHUTDOWN)
+
+    def alive(self):
+        try:
+            with open(f"/proc/{self.pid}/stat") as f:
+                return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+        except FileNotFoundError:
+            return False
+
+    def wait_gone(self, timeout=5):
+        end = time.monotonic() + timeout
+        while self.alive():
+            assert time.monotonic() < end, "the box is still there"
+            time.sleep(0.005)
+
+    def ended(self):
+        with open(os.path.join(self.folder, "end")) as f:
+            return f.read()
+
+    def close(self):
+        if self.pid is not None and self.alive():
+            os.kill(self.pid, signal.SIGKILL)
+            self.wait_gone()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
