@@ -199,8 +199,7 @@ static void undo(struct making *m)
     if (m->meta.pid > 0) {
         (void)!local_kill(&m->meta, &quiet, &ignored);
     }
-    own_close_(&m->uids.lock);
-    m->uids.lock = -1;
+    drop_fd(&m->uids.lock);
     if (m->folder >= 0) {
         (void)!local_remove(m->local, &quiet, m->spec->id, &m->meta, &ignored);
     }
@@ -237,9 +236,9 @@ static int make(struct making *m, struct err *e)
 
 static void making_fini(struct making *m)
 {
-    own_close_(&m->boxes);
-    own_close_(&m->folder);
-    own_close_(&m->uids.lock);
+    drop_fd(&m->boxes);
+    drop_fd(&m->folder);
+    drop_fd(&m->uids.lock);
 }
 
 struct box *local_create(struct provider *p, const struct ctx *ctx, const struct box_spec *spec,

@@ -146,7 +146,7 @@ struct box *local_box_new(struct local *l, struct str id, int folder, const stru
 static void local_release(struct box *b)
 {
     struct local_box *lb = local_box_of(b);
-    own_close_(&lb->folder);
+    drop_fd(&lb->folder);
     free(lb);
 }
 

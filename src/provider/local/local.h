@@ -13,6 +13,8 @@
 #ifndef PROVIDER_LOCAL_LOCAL_H
 #define PROVIDER_LOCAL_LOCAL_H
 
+#include <unistd.h>
+
 #include "base/buf.h"
 #include "provider/local/cgroup.h"
 #include "provider/local/uids.h"
@@ -48,6 +50,15 @@ static inline struct local *local_of(struct provider *p)
 static inline struct local_box *local_box_of(struct box *b)
 {
     return CONTAINER_OF(b, struct local_box, agent.box);
+}
+
+/* Closes a descriptor of a struct before its end; -1 is none. */
+static inline void drop_fd(int *fd)
+{
+    if (*fd >= 0) {
+        (void)close(*fd);
+    }
+    *fd = -1;
 }
 
 /* ---- info.c: what is written down about a box ---------------------------------- */
