@@ -17,7 +17,7 @@
 #include "demo.h"
 
 #define TEXT_MAX    (1u << 20)
-#define TITLE_WIDTH 60
+#define TITLE_WIDTH 64
 
 /* ---- the tour ----------------------------------------------------------- */
 

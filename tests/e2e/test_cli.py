@@ -109,7 +109,7 @@ def test_run_shows_output_at_once(host):
 
 def test_run_leaves_nothing(host):
     assert host.run("run", "sh", "-c", "sleep 300 & echo x > file").returncode == 0
-    assert not wait_until(host.residue, 0.1) or wait_until(lambda: not host.residue(), 5)
+    assert wait_until(lambda: not host.residue(), 5), host.residue()
     assert host.run("ls").stdout == "no sandboxes\n"
 
 
