@@ -23,22 +23,26 @@ static int run_on_box(struct call *c, const struct box_want *want, box_job *job,
     return job(arg, c, b, *id, e);
 }
 
-/* boxes_find() says for each box that ended why it did and what to do: better than the
- * backend's words, so it is asked once more for the sentence. */
-static int gone_sentence(struct call *c, const struct box_want *want, struct err *e)
+/* boxes_find() knows of a box that has ended its name and why it did: better than the
+ * backend's words, so it is asked for the sentence. */
+static int gone_sentence(struct call *c, struct str id, struct err *e)
 {
-    struct box_want again = {.id = want->id, .name = want->name};
-    struct str id = STR_EMPTY;
+    struct box_want want = {.id = id};
+    struct str found = STR_EMPTY;
     struct err better = {0};
     struct box *b CLEANUP(box_unref_p) =
-        boxes_find(c->services->boxes, c->ctx, c->scope, &again, &id, &better);
+        boxes_find(c->services->boxes, c->ctx, c->scope, &want, &found, &better);
 
-    if (b == NULL && (better.kind == ERR_GONE || better.kind == ERR_NOT_FOUND)) {
+    if (b == NULL && better.kind == ERR_GONE) {
         *e = better;
         return -1;
     }
-    (void)err_wrap(e, "this sandbox has ended; call create_sandbox for a new one");
-    return -1;
+    return err_wrap(e, "this sandbox has ended; call create_sandbox to make a new one");
+}
+
+void answer_lost(struct call *c, struct str id)
+{
+    boxes_lost(c->services->boxes, c->ctx, id, S("nothing of it was there any more"));
 }
 
 int answer_with_box(struct call *c, const struct box_args *box, bool make_default, box_job *job,
@@ -56,9 +60,9 @@ int answer_with_box(struct call *c, const struct box_args *box, bool make_defaul
         if (e->kind != ERR_GONE || id.len == 0) {
             return -1;
         }
-        boxes_lost(c->services->boxes, c->ctx, id, STR_EMPTY);
+        answer_lost(c, id);
         if (named || !make_default || attempt > 0) {
-            return gone_sentence(c, &want, e);
+            return gone_sentence(c, id, e);
         }
         lost = id;
     }

@@ -40,6 +40,9 @@ typedef int box_job(void *arg, struct call *c, struct box *b, struct str id, str
 int answer_with_box(struct call *c, const struct box_args *box, bool make_default, box_job *job,
                     void *arg, struct str *note, struct err *e) MUST_CHECK;
 
+/* The backend said that this box is gone: whoever comes next hears so. */
+void answer_lost(struct call *c, struct str id);
+
 /* ---- pieces of JSON -------------------------------------------------------------- */
 
 void answer_str(json_t *o, const char *key, struct str s);

@@ -35,7 +35,7 @@ static int check(const struct args *args, struct err *e)
                        "gpu cannot be given: sandboxes see no devices of the machine. Leave gpu "
                        "out, or use a machine with a GPU over ssh");
     }
-    if (args->cpus != 0 && args->cpus < 0.01) {
+    if (args->cpus > 0 && args->cpus < 0.01) {
         return err_set(e, ERR_INVALID, "cpus must be at least 0.01, not %g", args->cpus);
     }
     if (args->name.len > 0 && boxes_check_name(args->name, &why) < 0) {
@@ -125,7 +125,7 @@ static const struct param params[] = {
         .type = PARAM_STRING,
         .offset = offsetof(struct args, provider),
         .max = BOX_WORD_MAX,
-        .help = "where; default: the configured one, local",
+        .help = "default: local, or as configured",
     },
     {
         .name = "image",
@@ -168,6 +168,7 @@ static const struct param params[] = {
         .name = "pids",
         .type = PARAM_INTEGER,
         .offset = offsetof(struct args, pids),
+        .hidden = true,
         .min = 8,
         .max = 4194304,
         .help = "limit of processes and threads",
@@ -176,6 +177,7 @@ static const struct param params[] = {
         .name = "disk",
         .type = PARAM_SIZE,
         .offset = offsetof(struct args, disk),
+        .hidden = true,
         .min = DISK_MIN,
         .max = SIZE_MAX_B,
         .help = "limit such as 1g",
@@ -192,7 +194,7 @@ static const struct param params[] = {
         .name = "reuse",
         .type = PARAM_BOOLEAN,
         .offset = offsetof(struct args, reuse),
-        .help = "answer the sandbox of that name if it lives",
+        .help = "take the live one of that name",
     },
     {
         .name = "gpu",
@@ -207,9 +209,9 @@ const struct tool tool_create_sandbox = {
     .name = "create_sandbox",
     .title = "Create a sandbox",
     .help =
-        "Make a new isolated sandbox and answer its sandbox_id, limits and folders. It ends by "
-        "itself after 30 minutes without use (configurable), or at its timeout, with all its files. "
-        "It becomes the active one if none is. Not needed before exec_bash, which makes one.",
+        "Make a new isolated sandbox; answers its sandbox_id, limits and folders. It ends by "
+        "itself, with its files, after 30 minutes without use (configurable) or at its timeout. "
+        "It becomes active if none is. exec_bash needs none: it makes one.",
     .params = params,
     .n_params = COUNTOF(params),
     .args_size = sizeof(struct args),

@@ -120,9 +120,10 @@ static int decode_number(const struct param *p, const json_t *v, struct arena *a
     } else if (json_is_string(v)) {
         ok = str_to_f64(js_str(v), &value, &ignored) == 0;
     }
-    if (!ok || !in_range(p, value)) {
-        return err_set(e, ERR_INVALID, "%s must be a number%.*s, not %s", p->name,
-                       STR_ARG(range_text(a, p)), shown(a, v));
+    if (!ok || value <= (double)p->min || value > (double)p->max) {
+        return err_set(e, ERR_INVALID,
+                       "%s must be a number above %" PRId64 " and up to %" PRId64 ", not %s",
+                       p->name, p->min, p->max, shown(a, v));
     }
     *to = value;
     return 0;
@@ -268,7 +269,7 @@ const void *tool_decode(const struct tool *t, const json_t *arguments, struct ar
     char *args = arena_alloc(arena, 1, t->args_size ? t->args_size : 1);
 
     if (json_is_string(arguments)) {
-        nested = decode_nested(arguments, arena);
+        nested = decode_nested(arguments);
         if (nested != NULL) {
             arguments = nested;
         }

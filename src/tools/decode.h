@@ -17,6 +17,6 @@ int decode_env(const struct param *p, const json_t *v, struct arena *a, struct s
                struct err *e) MUST_CHECK;
 /* "[...]" or "{...}" in a string, as clients without nested arguments send it. NULL: it
  * is not such a text. */
-json_t *decode_nested(const json_t *v, struct arena *a) MUST_CHECK;
+json_t *decode_nested(const json_t *v) MUST_CHECK;
 
 #endif

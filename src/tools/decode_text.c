@@ -63,17 +63,15 @@ int decode_string(const struct param *p, const json_t *v, struct arena *a, struc
     return 0;
 }
 
-json_t *decode_nested(const json_t *v, struct arena *a)
+json_t *decode_nested(const json_t *v)
 {
     struct str text = str_trim(js_str(v));
     struct err ignored = {0};
-    struct str copy;
 
     if (text.len < 2 || (text.p[0] != '[' && text.p[0] != '{')) {
         return NULL;
     }
-    copy = arena_str(a, text);
-    return js_parse((char *)(uintptr_t)copy.p, copy.len, &ignored);
+    return js_parse(text.p, text.len, &ignored);
 }
 
 static int decode_items(const struct param *p, const json_t *v, struct arena *a,
@@ -105,7 +103,7 @@ int decode_strings(const struct param *p, const json_t *v, struct arena *a, stru
     own_json json_t *single = NULL;
 
     if (json_is_string(v)) {
-        nested = decode_nested(v, a);
+        nested = decode_nested(v);
         if (!json_is_array(nested)) {
             single = json_pack("[s%]", js_str(v).p, js_str(v).len);
         }
@@ -204,7 +202,7 @@ int decode_env(const struct param *p, const json_t *v, struct arena *a, struct s
     struct str_list list = {0};
 
     if (json_is_string(v)) {
-        nested = decode_nested(v, a);
+        nested = decode_nested(v);
         if (json_is_object(nested)) {
             v = nested;
         }

@@ -155,7 +155,7 @@ static int run_job(void *arg, struct call *c, struct box *b, struct str id, stru
         return -1;
     }
     if (e->kind == ERR_GONE) {
-        boxes_lost(c->services->boxes, c->ctx, id, STR_EMPTY);
+        answer_lost(c, id);
     }
     r->why = *e;
     return 0;
@@ -251,11 +251,12 @@ static json_t *answer_for(struct run *r, struct str note)
     }
     answer_str_if(o, "note", note);
     if (r->lost) {
-        answer_str(o, "error",
-                   arena_printf(r->call->ctx->arena,
-                                "the sandbox was lost while the command ran (%s): it may have been "
-                                "done in part or still run. Look before you run it again",
-                                r->why.msg));
+        answer_str(
+            o, "error",
+            arena_printf(r->call->ctx->arena,
+                         "the sandbox was lost or not reached (%s): the command may have run "
+                         "in part, or still run. Look before you run it again",
+                         r->why.msg));
         (void)json_object_set_new(o, "code", json_string(err_kind_name(r->why.kind)));
         r->call->is_error = true;
     }

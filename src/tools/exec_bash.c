@@ -29,11 +29,10 @@ static const struct param params[] = {
 const struct tool tool_exec_bash = {
     .name = "exec_bash",
     .title = "Run a shell command",
-    .help =
-        "Run a shell command (bash -c) in a sandbox and wait for it. Answers exit_code, stdout, "
-        "stderr, duration, timed_out, signal. The first call makes a sandbox by itself if none "
-        "exists. Files and background processes stay between calls, cwd and variables do not. Long "
-        "output is cut in the middle; the marker tells how to read all of it.",
+    .help = "Run a shell command (bash -c) in a sandbox and wait. Answers exit_code, stdout, "
+            "stderr, duration, timed_out, signal. Makes a sandbox if there is none. Files and "
+            "background processes stay between calls; cwd and variables do not. Long output is "
+            "cut in the middle and says how to read all of it.",
     .params = params,
     .n_params = COUNTOF(params),
     .args_size = sizeof(struct exec_args),

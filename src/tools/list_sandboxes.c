@@ -1,4 +1,5 @@
 /* list_sandboxes.c - every box, whether it lives, and how busy it is when asked. */
+#include "base/thread.h"
 #include "core/idle.h"
 #include "tools/answer.h"
 #include "tools/rows.h"
@@ -114,6 +115,34 @@ static int add_box(void *arg, const struct box_view *view, struct box *box, stru
     return 0;
 }
 
+static bool has_selection(struct scope *scope)
+{
+    LOCKED(&scope->lock);
+    return scope->selected[0] != '\0';
+}
+
+/* Nothing is selected, but a call that names no box has one all the same. (A selected box
+ * that is not in the list has ended: the next call that would use it is told so.) */
+static void mark_active(struct listing *l)
+{
+    struct call *c = l->call;
+    struct box_view view = {0};
+    struct err ignored = {0};
+    json_t *o;
+    size_t i;
+
+    if (has_selection(c->scope) || l->active.len > 0 || json_array_size(l->list) == 0 ||
+        boxes_active(c->services->boxes, c->ctx, c->scope, &view, &ignored) < 0) {
+        return;
+    }
+    json_array_foreach (l->list, i, o) {
+        if (str_eq(js_str(js_get(o, "id")), view.row.id)) {
+            (void)json_object_set_new(o, "is_active", json_true());
+            l->active = view.row.name;
+        }
+    }
+}
+
 static json_t *cpu_percent(struct call *c, struct box *box)
 {
     struct usage u = {0};
@@ -178,6 +207,7 @@ static int run(struct call *c, const void *given, json_t **out, struct err *e)
         *out = json_incref(list);
         return 0;
     }
+    mark_active(&l);
     *out = json_object();
     (void)json_object_set_new(*out, "active_sandbox",
                               l.active.len > 0 ? js_string(l.active) : json_null());

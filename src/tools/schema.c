@@ -16,6 +16,8 @@ static const char *schema_type(enum param_type type)
     return "string";
 }
 
+/* What is absent is 0, false or empty unless this says otherwise: each tools/list costs its
+ * reader's context, so that is not repeated. */
 static json_t *schema_default(const struct param *p)
 {
     struct err ignored = {0};
@@ -24,7 +26,7 @@ static json_t *schema_default(const struct param *p)
     switch (p->type) {
     case PARAM_STRING: return p->fallback_text ? json_string(p->fallback_text) : NULL;
     case PARAM_INTEGER: return p->fallback ? json_integer(p->fallback) : NULL;
-    case PARAM_BOOLEAN: return json_boolean(p->fallback != 0);
+    case PARAM_BOOLEAN: return p->fallback ? json_true() : NULL;
     case PARAM_NUMBER:
         if (p->fallback_text == NULL ||
             str_to_f64(str_from(p->fallback_text), &number, &ignored) < 0) {

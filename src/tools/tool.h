@@ -46,9 +46,9 @@ struct param {
     enum param_type type;
     size_t offset; /* into the tool's argument struct */
     bool required;
-    bool hidden;                /* accepted, not in the schema (aliases, seldom needed) */
-    int64_t min, max;           /* numbers; for strings the most bytes in max (0: 1 MiB) */
-    int64_t fallback;           /* integers, sizes, booleans that are absent */
+    bool hidden;      /* accepted, not in the schema (aliases, seldom needed) */
+    int64_t min, max; /* integers; numbers are above min; strings: bytes in max (0: 1 MiB) */
+    int64_t fallback; /* integers, sizes, booleans that are absent */
     const char *fallback_text;  /* strings that are absent; and numbers as text */
     const char *const *choices; /* strings: NULL-terminated list, becomes an enum */
     const char *help;
