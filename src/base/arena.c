@@ -128,7 +128,7 @@ static struct str print(struct arena *a, size_t len, const char *fmt, va_list ar
 
 struct str arena_printf(struct arena *a, const char *fmt, ...)
 {
-    struct str text = STR_EMPTY;
+    struct str text;
     va_list args, again;
     int len;
 

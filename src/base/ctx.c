@@ -111,7 +111,10 @@ int ctx_wait(const struct ctx *ctx, struct pollfd *fds, nfds_t n, int64_t until_
     all[n] = (struct pollfd){.fd = ctx->cancel ? ctx->cancel->fd : -1, .events = POLLIN};
     ready = wait_all(ctx, all, n, until_ms, e);
     for (nfds_t i = 0; i < n; i++) {
-        fds[i].revents = ready > 0 ? all[i].revents : 0;
+        fds[i].revents = 0;
+        if (ready > 0) {
+            fds[i].revents = all[i].revents;
+        }
     }
     return ready;
 }

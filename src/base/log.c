@@ -1,7 +1,7 @@
 /*
  * The log's state is the one mutable global of base (besides the level): every layer
  * logs, and a log that had to be passed along would be passed everywhere. A line is
- * built on the stack and leaves by one write(), so lines never mix. `out.lock` guards
+ * built on the stack and leaves by one write(), so lines never mix. `sink.lock` guards
  * where lines go and the count of dropped ones.
  */
 #include "base/log.h"
@@ -36,9 +36,9 @@ static struct {
     int fd;
     long long size, max_bytes;
     unsigned long long dropped;
-} out = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = STDERR_FILENO};
+} sink = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = STDERR_FILENO};
 
-int log_level_parse(struct str s, enum log_level *to, struct err *e)
+int log_level_parse(struct str s, enum log_level *out, struct err *e)
 {
     static const struct {
         const char *name;
@@ -51,7 +51,7 @@ int log_level_parse(struct str s, enum log_level *to, struct err *e)
 
     for (size_t i = 0; i < COUNTOF(names); i++) {
         if (str_eq_nocase(str_trim(s), str_from(names[i].name))) {
-            *to = names[i].level;
+            *out = names[i].level;
             return 0;
         }
     }
@@ -79,39 +79,39 @@ static int open_file(const char *path, long long *size, struct err *e)
 
 int log_set_file(const char *path, long long max_bytes, struct err *e)
 {
-    long long size;
+    long long size = 0;
     int fd = open_file(path, &size, e);
-    LOCKED(&out.lock);
+    LOCKED(&sink.lock);
 
     if (fd < 0) {
         return -1;
     }
-    if (out.path != NULL) {
-        (void)close(out.fd);
-        free(out.path);
+    if (sink.path != NULL) {
+        (void)close(sink.fd);
+        free(sink.path);
     }
-    out.path = xstrdup(path);
-    out.fd = fd;
-    out.size = size;
-    out.max_bytes = max_bytes;
+    sink.path = xstrdup(path);
+    sink.fd = fd;
+    sink.size = size;
+    sink.max_bytes = max_bytes;
     return 0;
 }
 
 /* A file that cannot be replaced is written on: a log too long beats none. */
 static void rotate(void)
 {
-    char *old own_mem = xmalloc(strlen(out.path) + sizeof(".1"));
+    char *old own_mem = xmalloc(strlen(sink.path) + sizeof(".1"));
     struct err e;
     int fd;
 
-    (void)snprintf(old, strlen(out.path) + sizeof(".1"), "%s.1", out.path);
-    if (rename(out.path, old) < 0) {
+    (void)snprintf(old, strlen(sink.path) + sizeof(".1"), "%s.1", sink.path);
+    if (rename(sink.path, old) < 0) {
         return;
     }
-    fd = open_file(out.path, &out.size, &e);
+    fd = open_file(sink.path, &sink.size, &e);
     if (fd >= 0) {
-        (void)close(out.fd);
-        out.fd = fd;
+        (void)close(sink.fd);
+        sink.fd = fd;
     }
 }
 
@@ -125,23 +125,24 @@ static bool takes_a_line(int fd)
 /* `line` has TAIL_BYTES of room behind len. */
 static void write_line(char *line, size_t len)
 {
-    LOCKED(&out.lock);
+    LOCKED(&sink.lock);
 
-    if (out.dropped > 0) {
-        int n = snprintf(line + len, TAIL_BYTES - 1, " dropped=%llu", out.dropped);
+    if (sink.dropped > 0) {
+        int n = snprintf(line + len, TAIL_BYTES - 1, " dropped=%llu", sink.dropped);
 
         len += n > 0 ? (size_t)n : 0;
     }
     line[len++] = '\n';
-    if (out.path != NULL && out.max_bytes > 0 && out.size + (long long)len > out.max_bytes) {
+    if (sink.path != NULL && sink.max_bytes > 0 && sink.size + (long long)len > sink.max_bytes) {
         rotate();
     }
-    if ((out.path == NULL && !takes_a_line(out.fd)) || write(out.fd, line, len) != (ssize_t)len) {
-        out.dropped++;
+    if ((sink.path == NULL && !takes_a_line(sink.fd)) ||
+        write(sink.fd, line, len) != (ssize_t)len) {
+        sink.dropped++;
         return;
     }
-    out.size += (long long)len;
-    out.dropped = 0;
+    sink.size += (long long)len;
+    sink.dropped = 0;
 }
 
 static bool is_control(uint32_t c)

@@ -8,7 +8,7 @@ bool path_is_absolute(struct str path)
 }
 
 /* Takes the last part off what is in `clean`; false when there is none to take. */
-static bool drop_part(char *clean, size_t *len, bool absolute)
+static bool drop_part(const char *clean, size_t *len, bool absolute)
 {
     size_t floor = absolute ? 1 : 0;
     struct str last;

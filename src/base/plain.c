@@ -36,7 +36,7 @@ static bool in_range(char c, char first, char last)
 static size_t c1_at(struct str s, char *c)
 {
     if (s.len >= 2 && s.p[0] == '\xC2' && in_range(s.p[1], '\x80', '\x9F')) {
-        *c = (char)(s.p[1] & 0x1F) + '@';
+        *c = (char)('@' + (s.p[1] & 0x1F));
         return 2;
     }
     return 0;

@@ -20,7 +20,10 @@ static bool is_digit(char c)
 
 static char lower(char c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    if (c >= 'A' && c <= 'Z') {
+        return (char)(c - 'A' + 'a');
+    }
+    return c;
 }
 
 struct str str_from(const char *cstr)
@@ -116,7 +119,10 @@ static const char *shown(struct str s, char to[SHOWN_MAX + sizeof("...")])
     size_t n = 0;
 
     for (; n < s.len && n < SHOWN_MAX; n++) {
-        to[n] = s.p[n] >= ' ' && s.p[n] <= '~' ? s.p[n] : '?';
+        to[n] = '?';
+        if (s.p[n] >= ' ' && s.p[n] <= '~') {
+            to[n] = s.p[n];
+        }
     }
     if (n < s.len) {
         memcpy(to + n, "...", 3);

@@ -50,7 +50,6 @@ static size_t scan(struct str s, bool *complete)
 
 size_t utf8_decode(struct str s, uint32_t *out)
 {
-    static const unsigned char lead_bits[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
     const unsigned char *p = (const unsigned char *)s.p;
     bool complete;
     size_t len = scan(s, &complete);
@@ -59,7 +58,7 @@ size_t utf8_decode(struct str s, uint32_t *out)
     if (!complete) {
         return 0;
     }
-    value = p[0] & lead_bits[len];
+    value = p[0] & (len == 1 ? 0x7Fu : 0x7Fu >> len);
     for (size_t i = 1; i < len; i++) {
         value = value << 6 | (p[i] & 0x3Fu);
     }
@@ -104,14 +103,15 @@ void utf8_scrub(struct str s, struct buf *out)
 
         buf_add(out, whole);
         s = str_skip(s, whole.len);
-        if (whole.len < valid) {
-            out->cut = true;
-        } else if (s.len > 0 && out->max - out->len < replacement.len) {
-            out->cut = true;
-        } else if (s.len > 0) {
-            buf_add(out, replacement);
-            s = str_skip(s, utf8_bad_run(s).len);
+        if (s.len == 0) {
+            return;
         }
+        if (whole.len < valid || out->max - out->len < replacement.len) {
+            out->cut = true;
+            return;
+        }
+        buf_add(out, replacement);
+        s = str_skip(s, utf8_bad_run(s).len);
     }
 }
 

@@ -8,6 +8,8 @@
 #include "json/repair.h"
 
 #define LOAD_FLAGS (JSON_DECODE_ANY | JSON_ALLOW_NUL)
+#define DUMP_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY)
+#define REAL_SIZE  64 /* of a real as jansson writes it */
 #define REASON_MAX ((size_t)256)
 
 static int set_error(struct err *e, const json_error_t *error)
@@ -54,12 +56,9 @@ static const char *odd_char(struct str s, size_t *len)
     return str_starts(s, S("\xE2\x80\xA9")) ? "\\u2029" : NULL;
 }
 
-/* Called with pieces that are whole characters. Those that odd_char() finds only occur
- * in strings, so escaping them is right wherever they are. */
-static int add_piece(const char *piece, size_t size, void *arg)
+/* `s` with the odd characters escaped: they only occur in strings. */
+static void add_escaped(struct buf *out, struct str s)
 {
-    struct buf *out = arg;
-    struct str s = {piece, size};
     size_t plain = 0;
 
     while (plain < s.len) {
@@ -76,14 +75,69 @@ static int add_piece(const char *piece, size_t size, void *arg)
         plain = 0;
     }
     buf_add(out, s);
-    return out->cut ? -1 : 0;
+}
+
+/* jansson writes all 17 digits of a real, which makes 0.1 a 0.10000000000000001. Write
+ * the fewest digits that mean the same number. */
+static void add_real(struct buf *out, struct str digits)
+{
+    double wanted, got;
+    struct err e;
+
+    if (str_to_f64(digits, &wanted, &e) == 0) {
+        json_t *real own_json = json_real(wanted);
+
+        for (size_t precision = 15; precision < 17; precision++) {
+            char text[REAL_SIZE];
+            size_t len = json_dumpb(real, text, sizeof(text),
+                                    JSON_ENCODE_ANY | JSON_REAL_PRECISION(precision));
+            struct str shorter = {text, len < sizeof(text) ? len : 0};
+
+            if (str_to_f64(shorter, &got, &e) == 0 && got == wanted) {
+                buf_add(out, shorter);
+                return;
+            }
+        }
+    }
+    buf_add(out, digits);
+}
+
+static bool is_real(struct str s)
+{
+    bool number = s.len > 1 && ((s.p[0] >= '0' && s.p[0] <= '9') || s.p[0] == '-');
+
+    return number && (str_has(s, '.') || str_has(s, 'e'));
+}
+
+struct dump {
+    struct buf *out;
+    bool in_string;
+};
+
+/* jansson calls this with pieces that are whole characters and whole numbers; the
+ * quotes of a string are pieces of their own. */
+static int add_piece(const char *piece, size_t size, void *arg)
+{
+    struct dump *d = arg;
+    struct str s = {piece, size};
+
+    if (str_eq(s, S("\""))) {
+        d->in_string = !d->in_string;
+    }
+    if (!d->in_string && is_real(s)) {
+        add_real(d->out, s);
+    } else {
+        add_escaped(d->out, s);
+    }
+    return d->out->cut ? -1 : 0;
 }
 
 void js_dump(const json_t *v, struct buf *out)
 {
+    struct dump d = {.out = out};
     size_t start = out->len;
 
-    if (json_dump_callback(v, add_piece, out, JSON_COMPACT | JSON_ENCODE_ANY) < 0 && !out->cut) {
+    if (json_dump_callback(v, add_piece, &d, DUMP_FLAGS) < 0 && !out->cut) {
         out->len = start;
         buf_add(out, S("null"));
     }

@@ -24,7 +24,8 @@
 json_t *js_parse(const char *text, size_t len, struct err *e) MUST_CHECK;
 
 /* Compact; appended. Escapes nothing that JSON does not demand, except DEL, U+0085,
- * U+2028 and U+2029. NULL, and what refers to itself, is "null". */
+ * U+2028 and U+2029. Reals have the fewest digits that mean the same number. NULL,
+ * and what refers to itself, is "null". */
 void js_dump(const json_t *v, struct buf *out);
 
 /* A string value from any bytes: invalid UTF-8 is scrubbed, so it never fails. */

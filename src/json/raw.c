@@ -8,7 +8,7 @@
 #include "json/js.h"
 #include "json/repair.h"
 
-#define UNIT_LEN 6 /* of "\uXXXX" */
+#define UNIT_LEN ((size_t)6) /* of "\uXXXX" */
 
 static struct str skip_space(struct str s)
 {
@@ -221,12 +221,13 @@ struct str js_raw(struct str text, ...)
 struct str js_raw_item(struct str text, size_t i)
 {
     struct str s = skip_space(text);
-    struct str value = STR_EMPTY;
 
     if (!str_starts(s, S("["))) {
         return STR_EMPTY;
     }
     do {
+        struct str value;
+
         s = skip_space(str_skip(s, 1));
         value = value_at(s);
         if (value.len == 0 || i == 0) {

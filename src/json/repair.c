@@ -2,7 +2,7 @@
 
 #include "base/utf8.h"
 
-#define UNIT_LEN 6 /* of "\uXXXX" */
+#define UNIT_LEN ((size_t)6) /* of "\uXXXX" */
 
 static int hex_value(char c)
 {
