@@ -138,7 +138,7 @@ static void send_progress(struct call *c, struct str message)
     int64_t now = clock_mono_ms();
     struct buf out own_buf = {0};
 
-    if (r->token.len == 0 || now < r->progress_ms) {
+    if (now < r->progress_ms) {
         return;
     }
     r->progress_ms = now + PROGRESS_GAP_MS;
@@ -197,7 +197,7 @@ static struct running *new_running(const struct exchange *x, const struct tool *
         .services = x->peer->mcp->services,
         .scope = x->peer->scope,
         .toolsets = x->peer->mcp->toolsets,
-        .progress = send_progress,
+        .progress = r->token.len > 0 ? send_progress : NULL,
     };
     r->started_ms = clock_mono_ms();
     return r;
