@@ -19,6 +19,7 @@
 #define REMOVE_GAP_MS 5
 #define TEXT_MAX      (1u << 20)
 #define DEPTH_MAX     32
+#define MAKE_TRIES    10
 
 /* ---- small files ---------------------------------------------------------------------- */
 
@@ -59,6 +60,23 @@ static struct str get(struct arena *a, struct str dir, const char *file)
 static bool make_dir(struct str dir)
 {
     return mkdir(dir.p, 0755) == 0 || errno == EEXIST;
+}
+
+/* Our folder goes with its last box, perhaps just now: then it is made again. */
+static bool make_both(struct str ours, struct str dir)
+{
+    for (int i = 0; i < MAKE_TRIES; i++) {
+        if (!make_dir(ours)) {
+            return false;
+        }
+        if (make_dir(dir)) {
+            return true;
+        }
+        if (errno != ENOENT) {
+            return false;
+        }
+    }
+    return false;
 }
 
 /* ---- one controller ------------------------------------------------------------------- */
@@ -133,12 +151,13 @@ static void make_v1(struct arena *a, const struct cgroup_at *at, struct str id, 
 {
     struct str ours = arena_printf(a, "%.*s/%s", STR_ARG(at->own), OUR_FOLDER);
     struct str dir = arena_printf(a, "%.*s/%.*s", STR_ARG(ours), STR_ARG(id));
-    if (!make_dir(ours) || !make_dir(dir)) {
+    if (!make_both(ours, dir)) {
         return;
     }
     if (!set_v1(a, dir, c, want)) {
         if (!has_dir(out, dir)) {
             (void)rmdir(dir.p);
+            (void)rmdir(ours.p);
         }
         return;
     }
@@ -193,24 +212,21 @@ static bool make_v2_at(struct arena *a, struct str top, struct str id, const str
     }
     struct str ours = arena_printf(a, "%.*s/%s", STR_ARG(top), OUR_FOLDER);
     struct str dir = arena_printf(a, "%.*s/%.*s", STR_ARG(ours), STR_ARG(id));
-    if (!any || !make_dir(ours)) {
-        return false;
-    }
-    for (int c = 0; c < CONTROLS; c++) {
-        have[c] = have[c] && hand_down(a, ours, v2_names[c]);
-    }
-    if (!make_dir(dir)) {
+    /* The box's own is made first, so that our folder stays. */
+    if (!any || !make_both(ours, dir)) {
         return false;
     }
     any = false;
     for (int c = 0; c < CONTROLS; c++) {
-        if (have[c] && exists(a, dir, v2_files[c]) && set_v2(a, dir, (enum controller)c, want)) {
+        if (have[c] && hand_down(a, ours, v2_names[c]) && exists(a, dir, v2_files[c]) &&
+            set_v2(a, dir, (enum controller)c, want)) {
             out->version[c] = 2;
             any = true;
         }
     }
     if (!any) {
         (void)rmdir(dir.p);
+        (void)rmdir(ours.p);
         return false;
     }
     add_dir(out, dir);
@@ -300,6 +316,8 @@ int cgroup_remove(const struct ctx *ctx, struct str dir, struct err *e)
     int64_t until_ms = clock_mono_ms() + REMOVE_MS;
     for (;;) {
         if (rmdir(path) == 0 || errno == ENOENT) {
+            /* Works for the last box only. */
+            (void)rmdir(arena_cstr(ctx->arena, path_dir(dir)));
             return 0;
         }
         if (errno != EBUSY || clock_mono_ms() >= until_ms) {
