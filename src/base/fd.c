@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -72,7 +73,8 @@ int fd_read_file(int dir, const char *path, size_t max, struct arena *arena, str
                  struct err *e)
 {
     int fd own_fd = openat(dir, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    struct buf bytes own_buf = {.max = max + 1}; /* one more shows that it is too long */
+    /* One byte more shows that it is too long. */
+    struct buf bytes own_buf = {.max = max < SIZE_MAX ? max + 1 : max};
 
     if (fd < 0) {
         return err_sys(e, errno, "open %s", path);
