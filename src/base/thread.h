@@ -3,7 +3,8 @@
  *
  * A pool starts threads as work arrives, keeps idle ones for the next piece of
  * work (starting a thread costs more than waking one), lets all but a few of them go
- * after half a minute without any, and never has more than `max`. All signals are blocked in workers: the main thread takes them.
+ * after half a minute without any, and never has more than `max`. All signals are
+ * blocked in workers: the main thread takes them.
  */
 #ifndef BASE_THREAD_H
 #define BASE_THREAD_H
