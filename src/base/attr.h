@@ -10,7 +10,7 @@
 #define UNUSED                 __attribute__((unused))
 #define CLEANUP(fn)            __attribute__((cleanup(fn)))
 
-#define COUNTOF(array) (sizeof(array) / sizeof((array)[0]))
+#define COUNTOF(array)                  (sizeof(array) / sizeof((array)[0]))
 #define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 #endif

@@ -23,8 +23,8 @@ struct buf {
 };
 
 void buf_init(struct buf *b, size_t max);
-void buf_fini(struct buf *b); /* empty, with the same maximum */
-void buf_clear(struct buf *b); /* empty, not cut; memory is kept */
+void buf_fini(struct buf *b);              /* empty, with the same maximum */
+void buf_clear(struct buf *b);             /* empty, not cut; memory is kept */
 void buf_add(struct buf *b, struct str s); /* all of it or as much as fits */
 void buf_addc(struct buf *b, char c);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);

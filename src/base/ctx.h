@@ -38,8 +38,8 @@ struct ctx {
  * are; 0 when clock_mono_ms() reached until_ms first (0: no such limit); -1 with
  * ERR_CANCELLED or ERR_TIMEOUT (checked before anything else). n may be 0.
  */
-int ctx_wait(const struct ctx *ctx, struct pollfd *fds, nfds_t n, int64_t until_ms,
-             struct err *e) MUST_CHECK;
+int ctx_wait(const struct ctx *ctx, struct pollfd *fds, nfds_t n, int64_t until_ms, struct err *e)
+    MUST_CHECK;
 
 /* Only the check: -1 when cancelled or past the deadline. */
 int ctx_check(const struct ctx *ctx, struct err *e) MUST_CHECK;

@@ -21,8 +21,8 @@ int fd_read_file(int dir, const char *path, size_t max, struct arena *arena, str
                  struct err *e) MUST_CHECK;
 
 /* Replaces a file atomically: readers see the old bytes or the new ones. */
-int fd_replace_file(int dir, const char *path, struct str bytes, mode_t mode,
-                    struct err *e) MUST_CHECK;
+int fd_replace_file(int dir, const char *path, struct str bytes, mode_t mode, struct err *e)
+    MUST_CHECK;
 
 /* mkdir -p with this mode for what is made. */
 int fd_mkdirs(const char *path, mode_t mode, struct err *e) MUST_CHECK;

@@ -19,9 +19,9 @@ struct proc_fd {
 };
 
 struct proc_spec {
-    const char *file;        /* absolute, or looked up in PATH */
-    const char *const *argv; /* NULL-terminated */
-    const char *const *envp; /* NULL-terminated; NULL: an empty environment */
+    const char *file;          /* absolute, or looked up in PATH */
+    const char *const *argv;   /* NULL-terminated */
+    const char *const *envp;   /* NULL-terminated; NULL: an empty environment */
     const struct proc_fd *fds; /* 0, 1 and 2 that are not named become /dev/null */
     size_t n_fds;              /* every other descriptor is closed in the child */
     bool new_session;

@@ -18,9 +18,9 @@ struct str {
     size_t len;
 };
 
-#define S(literal)   ((struct str){"" literal, sizeof(literal) - 1})
-#define STR_ARG(s)   (int)(s).len, (s).p ? (s).p : "" /* for "%.*s" */
-#define STR_EMPTY    ((struct str){NULL, 0})
+#define S(literal) ((struct str){"" literal, sizeof(literal) - 1})
+#define STR_ARG(s) (int)(s).len, (s).p ? (s).p : "" /* for "%.*s" */
+#define STR_EMPTY  ((struct str){NULL, 0})
 
 struct str str_from(const char *cstr); /* NULL gives the empty view */
 bool str_eq(struct str a, struct str b);

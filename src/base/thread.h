@@ -26,10 +26,10 @@ bool pool_drain(struct pool *p, int64_t grace_ms);
 void pool_free(struct pool *p);
 
 /* Starts a joinable thread with a 1 MiB stack, all signals blocked. */
-int thread_start(pthread_t *out, const char *name, void *(*fn)(void *), void *arg,
-                 struct err *e) MUST_CHECK;
+int thread_start(pthread_t *out, const char *name, void *(*fn)(void *), void *arg, struct err *e)
+    MUST_CHECK;
 
-void lock(pthread_mutex_t *m);   /* abort on failure: a broken lock is a bug */
+void lock(pthread_mutex_t *m); /* abort on failure: a broken lock is a bug */
 void unlock(pthread_mutex_t *m);
 
 /* Holds the lock until the scope ends: LOCKED(&peer->out_lock); */
