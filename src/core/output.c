@@ -22,9 +22,9 @@
 #include "base/utf8.h"
 #include "core/output_file.h"
 
-#define SLACK      1024 /* bytes beyond four per character, for what plain text drops */
-#define RECENT_MAX 512  /* bytes of the last line that are remembered */
-#define LINE_MAX_B 200  /* bytes of it that progress shows */
+#define SLACK      1024          /* bytes beyond four per character, for what plain text drops */
+#define RECENT_MAX ((size_t)512) /* bytes of the last line that are remembered */
+#define LINE_MAX_B 200           /* bytes of it that progress shows */
 
 struct part {
     struct capture kept;

@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 
-#define OUTPUT_ID_BYTES 6
+#define OUTPUT_ID_BYTES ((size_t)6)
 #define OUTPUT_ID_LEN   (2 * OUTPUT_ID_BYTES)
 
 /* The folder of a box's outputs, to free(); NULL when the box's id is not hex digits. */

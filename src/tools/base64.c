@@ -3,7 +3,9 @@
 
 #include <stdint.h>
 
-static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+#define PADDING 64u /* its place behind the digits */
+
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
 
 struct str base64_encode(struct arena *a, struct str bytes)
 {
@@ -19,8 +21,8 @@ struct str base64_encode(struct arena *a, struct str bytes)
         group |= left > 2 ? (uint32_t)(unsigned char)bytes.p[i + 2] : 0;
         out[at++] = alphabet[group >> 18];
         out[at++] = alphabet[group >> 12 & 63];
-        out[at++] = left > 1 ? alphabet[group >> 6 & 63] : '=';
-        out[at++] = left > 2 ? alphabet[group & 63] : '=';
+        out[at++] = alphabet[left > 1 ? group >> 6 & 63 : PADDING];
+        out[at++] = alphabet[left > 2 ? group & 63 : PADDING];
     }
     return (struct str){out, len};
 }

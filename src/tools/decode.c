@@ -205,8 +205,7 @@ static void set_fallback(const struct param *p, void *at)
     }
 }
 
-static int set_value(const struct param *p, const json_t *v, struct arena *a, void *at,
-                     struct err *e)
+static int set_value(const struct param *p, json_t *v, struct arena *a, void *at, struct err *e)
 {
     switch (p->type) {
     case PARAM_STRING: return decode_string(p, v, a, at, e);
@@ -249,7 +248,7 @@ static int decode_object(const struct tool *t, const json_t *arguments, struct a
     }
     for (size_t i = 0; i < t->n_params; i++) {
         const struct param *p = &t->params[i];
-        const json_t *v = js_get(arguments, p->name);
+        json_t *v = js_get(arguments, p->name);
 
         if (given(p, v)) {
             if (set_value(p, v, arena, args + p->offset, e) < 0) {

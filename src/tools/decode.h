@@ -13,7 +13,7 @@ int decode_string(const struct param *p, const json_t *v, struct arena *a, struc
                   struct err *e) MUST_CHECK;
 int decode_strings(const struct param *p, const json_t *v, struct arena *a, struct str_list *to,
                    struct err *e) MUST_CHECK;
-int decode_env(const struct param *p, const json_t *v, struct arena *a, struct str_list *to,
+int decode_env(const struct param *p, json_t *v, struct arena *a, struct str_list *to,
                struct err *e) MUST_CHECK;
 /* "[...]" or "{...}" in a string, as clients without nested arguments send it. NULL: it
  * is not such a text. */

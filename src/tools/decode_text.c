@@ -172,12 +172,10 @@ static int join_variable(const struct param *p, struct str key, const json_t *va
     return 0;
 }
 
-static int decode_env_object(const struct param *p, const json_t *v, struct arena *a,
+static int decode_env_object(const struct param *p, json_t *object, struct arena *a,
                              struct str_list *to, struct err *e)
 {
-    struct str *items = arena_alloc(a, json_object_size(v) + 1, sizeof(*items));
-    /* jansson's iteration wants a pointer that is not const, and changes nothing. */
-    json_t *object = (json_t *)(uintptr_t)v;
+    struct str *items = arena_alloc(a, json_object_size(object) + 1, sizeof(*items));
     const char *key;
     json_t *value;
     size_t n = 0;
@@ -195,7 +193,7 @@ static int decode_env_object(const struct param *p, const json_t *v, struct aren
     return 0;
 }
 
-int decode_env(const struct param *p, const json_t *v, struct arena *a, struct str_list *to,
+int decode_env(const struct param *p, json_t *v, struct arena *a, struct str_list *to,
                struct err *e)
 {
     own_json json_t *nested = NULL;

@@ -18,7 +18,7 @@ struct exec_args {
     struct str_list env;
 };
 
-int exec_answer(struct call *c, const struct exec_args *args, json_t **out, struct err *e)
+int exec_answer(struct call *c, const struct exec_args *given, json_t **out, struct err *e)
     MUST_CHECK;
 
 /* Rows for the parameter tables. */
@@ -34,8 +34,9 @@ int exec_answer(struct call *c, const struct exec_args *args, json_t **out, stru
     }
 #define PARAM_TIMEOUT(spelling)                                                                    \
     {                                                                                              \
-        .name = spelling, .type = PARAM_INTEGER, .offset = offsetof(struct exec_args, timeout_s),  \
-        .min = 1, .max = EXEC_TIMEOUT_MAX, .help = "seconds until it is killed (default 120)",     \
+        .name = (spelling), .type = PARAM_INTEGER,                                                 \
+        .offset = offsetof(struct exec_args, timeout_s), .min = 1, .max = EXEC_TIMEOUT_MAX,        \
+        .help = "seconds until it is killed (default 120)",                                        \
     }
 #define PARAM_CHARS                                                                                \
     {                                                                                              \

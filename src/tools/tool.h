@@ -43,15 +43,15 @@ struct str_list {
 
 struct param {
     const char *name;
-    enum param_type type;
-    size_t offset; /* into the tool's argument struct */
-    bool required;
-    bool hidden;      /* accepted, not in the schema (aliases, seldom needed) */
+    size_t offset;    /* into the tool's argument struct */
     int64_t min, max; /* integers; numbers are above min; strings: bytes in max (0: 1 MiB) */
     int64_t fallback; /* integers, sizes, booleans that are absent */
     const char *fallback_text;  /* strings that are absent; and numbers as text */
     const char *const *choices; /* strings: NULL-terminated list, becomes an enum */
     const char *help;
+    enum param_type type;
+    bool required;
+    bool hidden; /* accepted, not in the schema (aliases, seldom needed) */
 };
 
 enum toolset {
