@@ -215,6 +215,8 @@ static void fill_info(struct arena *a, struct str id, const struct meta *m, int 
         .tier = m->tier,
         .host = host_name(a),
         .user = S(BOX_USER),
+        .work_dir = S(BOX_WORK_DIR),
+        .home = S(BOX_HOME),
         .limits = m->limits,
         .network = m->network,
         .created_at = m->created_at,
