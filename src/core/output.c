@@ -268,6 +268,9 @@ static void add_cut(struct output *o, enum stream which, struct str head, struct
     struct str first = head_chars(head, head_n, side);
     struct str last = tail_chars(tail, o->max_chars / 2, side);
 
+    if (str_starts(last, S("\n"))) { /* the marker has ended that line */
+        last = str_skip(last, 1);
+    }
     if (!o->parts[which].spilled) {
         spill(o, which);
     }
