@@ -202,6 +202,24 @@ void boxes_end(struct boxes *bs, struct str id, struct str why)
     output_drop(bs->config->state_dir, id);
 }
 
+/* The reason in an ERR_GONE of a provider, without what our own sentence says already. */
+static struct str reason_of(struct arena *a, struct str ref, const struct err *e)
+{
+    const struct str prefixes[] = {
+        arena_printf(a, "sandbox %.*s: ", STR_ARG(str_head(ref, STORE_SHORT_ID_LEN))),
+        S("it has ended: "),
+        S("it has ended and "),
+    };
+    struct str why = arena_str(a, str_from(e->msg));
+
+    for (size_t i = 0; i < COUNTOF(prefixes); i++) {
+        if (str_starts(why, prefixes[i])) {
+            why = str_skip(why, prefixes[i].len);
+        }
+    }
+    return why;
+}
+
 /* Asks the backend for the end of a box: true when the box lives after all, else *why
  * may become a better reason. */
 static bool lives_after_all(struct box *box, const struct ctx *ctx, struct str *why)
@@ -219,7 +237,7 @@ static bool lives_after_all(struct box *box, const struct ctx *ctx, struct str *
         e.kind == ERR_GONE ? provider_attach(box->provider, ctx, box->ref, &e) : NULL;
 
     if (again == NULL && e.kind == ERR_GONE) {
-        *why = arena_str(ctx->arena, str_from(e.msg));
+        *why = reason_of(ctx->arena, box->ref, &e);
     }
     return false;
 }
@@ -354,7 +372,7 @@ struct box *boxes_attach(struct boxes *bs, const struct ctx *ctx, struct box_row
     }
     if (e->kind == ERR_GONE || e->kind == ERR_NOT_FOUND) {
         row->state = ROW_ENDED;
-        row->ended = arena_str(ctx->arena, str_from(e->msg));
+        row->ended = reason_of(ctx->arena, row->ref, e);
         boxes_end(bs, row->id, row->ended);
         (void)find_fail_ended(row, e);
     }
@@ -386,7 +404,7 @@ int boxes_look(struct boxes *bs, const struct ctx *ctx, const struct box_row *ro
             return -1;
         }
         if (e->kind == ERR_GONE) {
-            return end_looked_at(bs, &view, arena_str(ctx->arena, str_from(e->msg)), e);
+            return end_looked_at(bs, &view, reason_of(ctx->arena, view.row.ref, e), e);
         }
         view.problem = arena_str(ctx->arena, str_from(e->msg));
     } else if (view.info.state == BOX_GONE) {

@@ -7,6 +7,7 @@
     "id, owner, name, provider, ref, image, state, ended, created_ms, ended_ms, used_ms, "         \
     "expires_ms, starter_pid, starter_start"
 
+#define N_COLUMNS 14
 #define PAGE_ROWS 200
 
 static void read_row(sqlite3_stmt *stmt, struct arena *a, struct box_row *out)
@@ -317,7 +318,7 @@ int store_box_by_ref(struct store *s, struct arena *a, struct str owner, struct 
     if (db_open(s, e) < 0 ||
         db_prepare(s,
                    "SELECT " COLUMNS " FROM boxes WHERE owner = ?1 AND provider = ?2 AND ref = ?3 "
-                   "ORDER BY state = 2, created_ms DESC LIMIT 1",
+                   "ORDER BY state = 2, seq DESC LIMIT 1",
                    &stmt, e) < 0) {
         return -1;
     }
@@ -347,32 +348,32 @@ int store_count_boxes(struct store *s, struct str owner, int64_t *out, struct er
 struct page {
     struct box_row rows[PAGE_ROWS];
     size_t n;
+    int64_t last; /* seq */
 };
 
-/* The rows behind (after_ms, after_id), in order of creation. */
+/* The rows behind the last page's, in order of creation. */
 static int read_page(struct store *s, struct arena *a, struct str owner, bool with_ended,
-                     const struct box_row *after, struct page *page, struct err *e)
+                     struct page *page, struct err *e)
 {
+    static const char *const queries[] = {
+        "SELECT " COLUMNS ", seq FROM boxes WHERE owner = ?1 AND state <> 2 AND seq > ?2 "
+        "ORDER BY seq LIMIT ?3",
+        "SELECT " COLUMNS ", seq FROM boxes WHERE owner = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+    };
     LOCKED(&s->lock);
     sqlite3_stmt *stmt own_stmt = NULL;
     int rc;
 
     page->n = 0;
-    if (db_open(s, e) < 0 ||
-        db_prepare(s,
-                   with_ended ? "SELECT " COLUMNS " FROM boxes WHERE owner = ?1 AND "
-                                "(created_ms, id) > (?2, ?3) ORDER BY created_ms, id LIMIT ?4"
-                              : "SELECT " COLUMNS " FROM boxes WHERE owner = ?1 AND state <> 2 AND "
-                                "(created_ms, id) > (?2, ?3) ORDER BY created_ms, id LIMIT ?4",
-                   &stmt, e) < 0) {
+    if (db_open(s, e) < 0 || db_prepare(s, queries[with_ended], &stmt, e) < 0) {
         return -1;
     }
     db_bind_str(stmt, 1, owner);
-    db_bind_int(stmt, 2, after->created_ms);
-    db_bind_str(stmt, 3, after->id);
-    db_bind_int(stmt, 4, PAGE_ROWS);
+    db_bind_int(stmt, 2, page->last);
+    db_bind_int(stmt, 3, PAGE_ROWS);
     for (rc = db_step(s, stmt, e); rc > 0 && page->n < PAGE_ROWS; rc = db_step(s, stmt, e)) {
         read_row(stmt, a, &page->rows[page->n]);
+        page->last = sqlite3_column_int64(stmt, N_COLUMNS);
         page->n++;
     }
     return rc < 0 ? -1 : 0;
@@ -382,15 +383,13 @@ int store_each_box(struct store *s, struct arena *a, struct str owner, bool with
                    box_row_fn *each, void *arg, struct err *e)
 {
     struct page *page = arena_new(a, struct page);
-    struct box_row after = {.created_ms = INT64_MIN};
 
     do {
-        if (read_page(s, a, owner, with_ended, &after, page, e) < 0) {
+        if (read_page(s, a, owner, with_ended, page, e) < 0) {
             return -1;
         }
         for (size_t i = 0; i < page->n; i++) {
-            after = page->rows[i];
-            if (each(arg, &after, e) < 0) {
+            if (each(arg, &page->rows[i], e) < 0) {
                 return -1;
             }
         }

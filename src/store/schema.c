@@ -14,7 +14,8 @@ const char *const db_migrations[] = {
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
     "INSERT INTO meta VALUES ('min_reader', 1);"
     "CREATE TABLE boxes ("
-    "  id TEXT PRIMARY KEY,"
+    "  seq INTEGER PRIMARY KEY,"
+    "  id TEXT NOT NULL UNIQUE,"
     "  owner TEXT NOT NULL,"
     "  name TEXT NOT NULL,"
     "  provider TEXT NOT NULL,"
@@ -28,10 +29,10 @@ const char *const db_migrations[] = {
     "  expires_ms INTEGER NOT NULL,"
     "  starter_pid INTEGER NOT NULL,"
     "  starter_start INTEGER NOT NULL"
-    ") STRICT, WITHOUT ROWID;"
+    ") STRICT;"
     "CREATE UNIQUE INDEX boxes_by_name ON boxes (owner, name) WHERE state <> 2;"
-    "CREATE INDEX boxes_not_ended ON boxes (owner, created_ms, id) WHERE state <> 2;"
-    "CREATE INDEX boxes_all ON boxes (owner, created_ms, id);"
+    "CREATE INDEX boxes_not_ended ON boxes (owner) WHERE state <> 2;" /* and seq */
+    "CREATE INDEX boxes_all ON boxes (owner);"
     "CREATE INDEX boxes_by_ref ON boxes (owner, provider, ref);"
     "CREATE INDEX boxes_ended_by_name ON boxes (owner, name, ended_ms) WHERE state = 2;"
     "CREATE INDEX boxes_ended ON boxes (ended_ms) WHERE state = 2;",

@@ -182,9 +182,9 @@ static void boxes_are_listed_in_order_of_creation(void **state)
     struct err e;
     int64_t n = 0;
 
-    place_add(p, 3, "c");
-    place_add(p, 1, "a");
-    b = place_add(p, 2, "b");
+    place_add(p, 3, "a");
+    b = place_add(p, 1, "b");
+    place_add(p, 2, "c");
     assert_ok(store_box_ended(p->store, b, S("so"), &e), &e);
     assert_ok(store_each_box(p->store, &p->arena, STR_EMPTY, false, see, &live, &e), &e);
     assert_string_equal(live.order, "a c ");
@@ -270,10 +270,8 @@ static void every_query_uses_an_index(void **state)
         "SELECT * FROM boxes WHERE owner = ?1 AND name = ?2 AND state <> 2",
         "SELECT * FROM boxes WHERE owner = ?1 AND name = ?2 AND state = 2 ORDER BY ended_ms DESC "
         "LIMIT 1",
-        "SELECT * FROM boxes WHERE owner = ?1 AND state <> 2 AND (created_ms, id) > (?2, ?3) "
-        "ORDER BY created_ms, id LIMIT ?4",
-        "SELECT * FROM boxes WHERE owner = ?1 AND (created_ms, id) > (?2, ?3) ORDER BY created_ms, "
-        "id LIMIT ?4",
+        "SELECT * FROM boxes WHERE owner = ?1 AND state <> 2 AND seq > ?2 ORDER BY seq LIMIT ?3",
+        "SELECT * FROM boxes WHERE owner = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
         "DELETE FROM boxes WHERE state = 2 AND ended_ms < ?1",
         "SELECT count(*) FROM boxes WHERE owner = ?1 AND state <> 2",
         "UPDATE boxes SET used_ms = ?2 WHERE id = ?1",

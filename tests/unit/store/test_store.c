@@ -108,9 +108,10 @@ static void an_older_database_is_brought_up(void **state)
     struct err e;
 
     run_sql(p, db_migrations[0]);
-    run_sql(p, "PRAGMA user_version = 1;"
-               "INSERT INTO boxes VALUES ('0123456789abcdef0123456789abcdef', '', 'old', 'local', "
-               "'r', '', 1, '', 5, 0, 5, 0, 1, 1)");
+    run_sql(p,
+            "PRAGMA user_version = 1;"
+            "INSERT INTO boxes VALUES (1, '0123456789abcdef0123456789abcdef', '', 'old', 'local', "
+            "'r', '', 1, '', 5, 0, 5, 0, 1, 1)");
     assert_ok(store_box_by_name(p->store, &p->arena, STR_EMPTY, S("old"), &got, &e), &e);
     assert_int_equal(got.state, ROW_LIVE);
     assert_ok(store_set_selected(p->store, STR_EMPTY, S("/f"), got.id, &e), &e);
