@@ -69,16 +69,16 @@ enum setting_type {
 
 struct setting {
     const char *key;
-    enum setting_type type;
     size_t offset;
     int64_t min, max;
-    bool zero;
     const char *fallback;
     const char *env;
+    enum setting_type type;
+    bool zero;
 };
 
 #define ROW(key, type, field, min, max, zero, fallback, env, help)                                 \
-    {key, SETTING_##type, offsetof(struct config, field), min, max, zero, fallback, env},
+    {key, offsetof(struct config, field), min, max, fallback, env, SETTING_##type, zero},
 static const struct setting settings[] = {SETTINGS(ROW)};
 #undef ROW
 

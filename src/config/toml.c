@@ -130,8 +130,8 @@ struct toml_value *reader_new_value(struct reader *r, enum toml_type type, struc
     struct toml_value *v;
 
     if (r->n_values == TOML_MAX_VALUES) {
-        (void)err_set(r->e, ERR_LIMIT, "%.*s:%d: more than %d values in one file",
-                      STR_ARG(r->file), r->line, TOML_MAX_VALUES);
+        (void)err_set(r->e, ERR_LIMIT, "%.*s:%d: more than %d values in one file", STR_ARG(r->file),
+                      r->line, TOML_MAX_VALUES);
         return NULL;
     }
     r->n_values++;
@@ -182,7 +182,7 @@ static int read_part(struct reader *r, struct str *out)
 
 static int read_key(struct reader *r, struct key *key)
 {
-    key->n = 0;
+    *key = (struct key){0};
     for (;;) {
         reader_skip_blanks(r);
         if (key->n == TOML_MAX_PARTS) {

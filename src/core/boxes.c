@@ -27,9 +27,9 @@
 #include "core/boxes_own.h"
 #include "core/output.h"
 
-#define SWEEP_EVERY_MS   (60 * 1000)
+#define SWEEP_EVERY_MS   60000
 #define ENDED_KEPT_MS    (24ll * 60 * 60 * 1000)
-#define START_WAIT_MS    (60 * 1000)
+#define START_WAIT_MS    60000
 #define START_POLL_MS    20
 #define MEMORY_SHARE_MAX (4ll << 30)
 
@@ -358,7 +358,7 @@ struct box *boxes_attach(struct boxes *bs, const struct ctx *ctx, struct box_row
         return NULL;
     }
     if (row->state == ROW_ENDED) {
-        (void)find_fail_ended(row, e);
+        (void)name_fail_ended(row, e);
         return NULL;
     }
     p = provider_of(bs, row, e);
@@ -374,7 +374,7 @@ struct box *boxes_attach(struct boxes *bs, const struct ctx *ctx, struct box_row
         row->state = ROW_ENDED;
         row->ended = reason_of(ctx->arena, row->ref, e);
         boxes_end(bs, row->id, row->ended);
-        (void)find_fail_ended(row, e);
+        (void)name_fail_ended(row, e);
     }
     return NULL;
 }
@@ -384,7 +384,7 @@ static int end_looked_at(struct boxes *bs, struct box_view *view, struct str why
     view->row.state = ROW_ENDED;
     view->row.ended = why.len > 0 ? why : S("it has ended");
     boxes_end(bs, view->row.id, view->row.ended);
-    return find_fail_ended(&view->row, e);
+    return name_fail_ended(&view->row, e);
 }
 
 int boxes_look(struct boxes *bs, const struct ctx *ctx, const struct box_row *row,

@@ -1,7 +1,7 @@
 /*
  * boxes_own.h - what the files behind boxes.h share: boxes.c (lifetime, handles),
- * find.c (which box), create.c, manage.c (delete, select, list). Nobody else but
- * their tests includes it.
+ * scope.c (selections), names.c, find.c (which box), create.c, manage.c (delete, select,
+ * list). Nobody else but their tests includes it.
  */
 #ifndef CORE_BOXES_OWN_H
 #define CORE_BOXES_OWN_H
@@ -10,6 +10,7 @@
 #include "core/cache.h"
 
 #define DEFAULT_NAME_SIZE 48
+#define NAME_SHOWN        80 /* bytes of a name that we did not make, in a sentence */
 
 struct boxes {
     const struct config *config;
@@ -58,18 +59,26 @@ void scope_forget(struct boxes *bs, struct scope *scope, struct str id);
 struct str scope_implied(const struct ctx *ctx, struct scope *scope);
 void scope_imply(struct scope *scope, struct str id);
 
-/* ---- find.c ------------------------------------------------------------------- */
+/* ---- names.c ------------------------------------------------------------------ */
 
 /* "default-<folder>-<hash>" of a scope's folder. */
-struct str find_default_name(struct str folder, char to[DEFAULT_NAME_SIZE]);
+struct str name_default(struct str folder, char to[DEFAULT_NAME_SIZE]);
+bool name_is_default(struct str name); /* of any folder */
+/* "a, b and 3 more" in the arena; empty: there is none. */
+struct str name_list(struct boxes *bs, const struct ctx *ctx, struct str owner);
+/* ERR_GONE with the sentence for a row that has ended. */
+int name_fail_ended(const struct box_row *row, struct err *e);
+/* ERR_NOT_FOUND with the sentence for a word that means no box, and for no word at all. */
+int name_fail_unknown(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct str word,
+                      struct err *e);
+int name_fail_none(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct err *e);
+
+/* ---- find.c ------------------------------------------------------------------- */
+
 /* The row that is meant. Makes nothing. ERR_NOT_FOUND with the sentence. The row may be an
  * ended one when it was named. */
 int find_row(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
              const struct box_want *want, struct box_row *out, struct err *e) MUST_CHECK;
-/* "a, b and 3 more" in the arena; empty: there is none. */
-struct str find_names(struct boxes *bs, const struct ctx *ctx, struct str owner);
-/* ERR_GONE with the sentence for a row that has ended. */
-int find_fail_ended(const struct box_row *row, struct err *e);
 
 /* ---- create.c ----------------------------------------------------------------- */
 

@@ -75,7 +75,7 @@ static int fail_full(struct boxes *bs, const struct ctx *ctx, struct scope *scop
         e, ERR_LIMIT,
         "there are already %lld sandboxes, as many as local.max_boxes allows: delete one "
         "with delete_sandbox; existing: %.*s",
-        (long long)bs->config->max_boxes, STR_ARG(find_names(bs, ctx, scope->owner)));
+        (long long)bs->config->max_boxes, STR_ARG(name_list(bs, ctx, scope->owner)));
 }
 
 int create_claim(struct boxes *bs, const struct ctx *ctx, struct scope *scope,

@@ -8,138 +8,11 @@
  * box is made. What was used for want of a selection stays in use (scope.implied) until
  * it ends or something is selected.
  */
-#include <stdio.h>
-#include <string.h>
-
-#include "base/buf.h"
-#include "base/path.h"
 #include "base/thread.h"
 #include "base/utf8.h"
 #include "core/boxes_own.h"
 
-#define NAMES_SHOWN   10
-#define WORD_SHOWN    80
 #define DEFAULT_TRIES 8
-
-/* ---- the default box's name ----------------------------------------------------------- */
-
-static uint32_t hash_of(struct str s)
-{
-    uint64_t h = 14695981039346656037ull;
-
-    for (size_t i = 0; i < s.len; i++) {
-        h = (h ^ (unsigned char)s.p[i]) * 1099511628211ull;
-    }
-    return (uint32_t)((h ^ (h >> 32)) & 0xffffff);
-}
-
-struct str find_default_name(struct str folder, char to[DEFAULT_NAME_SIZE])
-{
-    struct str base = str_head(path_base(folder), 24);
-    char safe[25] = "";
-    int n;
-
-    for (size_t i = 0; i < base.len; i++) {
-        char c = base.p[i];
-        bool ok = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                  c == '.' || c == '_' || c == '-';
-
-        safe[i] = ok ? c : '-';
-    }
-    if (base.len == 0 || str_eq(base, S("/"))) {
-        (void)snprintf(safe, sizeof(safe), "root");
-    }
-    n = snprintf(to, DEFAULT_NAME_SIZE, "default-%s-%06x", safe, hash_of(folder));
-    return (struct str){to, (size_t)n};
-}
-
-/* default-<anything>-<6 hex digits> */
-static bool is_default_name(struct str name)
-{
-    struct str hex = name.len > 7 ? str_skip(name, name.len - 6) : STR_EMPTY;
-
-    if (!str_starts(name, S("default-")) || name.len < 16 || name.p[name.len - 7] != '-') {
-        return false;
-    }
-    for (size_t i = 0; i < hex.len; i++) {
-        if (strchr("0123456789abcdef", hex.p[i]) == NULL) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* ---- sentences --------------------------------------------------------------------------- */
-
-struct names {
-    struct buf text;
-    int64_t n;
-};
-
-static int add_name(void *arg, const struct box_row *row, struct err *e)
-{
-    struct names *names = arg;
-
-    if (names->n == NAMES_SHOWN) {
-        return err_set(e, ERR_LIMIT, "enough");
-    }
-    buf_addf(&names->text, "%s%.*s", names->n > 0 ? ", " : "", STR_ARG(row->name));
-    names->n++;
-    return 0;
-}
-
-struct str find_names(struct boxes *bs, const struct ctx *ctx, struct str owner)
-{
-    struct names names = {0};
-    struct str text;
-    struct err ignored;
-    int64_t all = 0;
-
-    buf_init(&names.text, 1024);
-    (void)!store_each_box(bs->store, ctx->arena, owner, false, add_name, &names, &ignored);
-    if (store_count_boxes(bs->store, owner, &all, &ignored) == 0 && all > names.n) {
-        buf_addf(&names.text, " and %lld more", (long long)(all - names.n));
-    }
-    text = arena_str(ctx->arena, buf_str(&names.text));
-    buf_fini(&names.text);
-    return text;
-}
-
-int find_fail_ended(const struct box_row *row, struct err *e)
-{
-    return err_set(e, ERR_GONE,
-                   "sandbox \"%.*s\" has ended: %.*s; call create_sandbox to make a new one",
-                   STR_ARG(row->name), STR_ARG(row->ended));
-}
-
-static int fail_unknown(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
-                        struct str word, struct err *e)
-{
-    struct str names = find_names(bs, ctx, scope->owner);
-
-    word = utf8_head(word, WORD_SHOWN);
-    if (names.len == 0) {
-        return err_set(e, ERR_NOT_FOUND,
-                       "no sandbox \"%.*s\"; there is none at all: call create_sandbox to make one",
-                       STR_ARG(word));
-    }
-    return err_set(e, ERR_NOT_FOUND, "no sandbox \"%.*s\"; existing: %.*s", STR_ARG(word),
-                   STR_ARG(names));
-}
-
-static int fail_none(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct err *e)
-{
-    struct str names = find_names(bs, ctx, scope->owner);
-
-    if (names.len == 0) {
-        return err_set(e, ERR_NOT_FOUND,
-                       "there is no sandbox yet: call create_sandbox to make one");
-    }
-    return err_set(e, ERR_NOT_FOUND,
-                   "no sandbox is selected: name one by sandbox_id or sandbox_name, or call "
-                   "select_sandbox or create_sandbox; existing: %.*s",
-                   STR_ARG(names));
-}
 
 /* ---- named -------------------------------------------------------------------------------- */
 
@@ -174,7 +47,7 @@ static int named_row(struct boxes *bs, const struct ctx *ctx, struct scope *scop
             continue;
         }
         if (row_of_word(bs, ctx, scope, words[i], &rows[i], e) < 0) {
-            return e->kind == ERR_NOT_FOUND ? fail_unknown(bs, ctx, scope, words[i], e) : -1;
+            return e->kind == ERR_NOT_FOUND ? name_fail_unknown(bs, ctx, scope, words[i], e) : -1;
         }
         *out = rows[i];
     }
@@ -182,8 +55,8 @@ static int named_row(struct boxes *bs, const struct ctx *ctx, struct scope *scop
         return err_set(e, ERR_INVALID,
                        "sandbox_id \"%.*s\" and sandbox_name \"%.*s\" are two different sandboxes: "
                        "give one of them",
-                       STR_ARG(utf8_head(want->id, WORD_SHOWN)),
-                       STR_ARG(utf8_head(want->name, WORD_SHOWN)));
+                       STR_ARG(utf8_head(want->id, NAME_SHOWN)),
+                       STR_ARG(utf8_head(want->name, NAME_SHOWN)));
     }
     return 0;
 }
@@ -199,7 +72,7 @@ static int count_candidate(void *arg, const struct box_row *row, struct err *e)
 {
     struct candidates *c = arg;
 
-    if (is_default_name(row->name)) {
+    if (name_is_default(row->name)) {
         return 0; /* another folder's: ours was looked for before */
     }
     if (c->n == 0) {
@@ -243,7 +116,7 @@ static int selected_row(struct boxes *bs, const struct ctx *ctx, struct scope *s
     if (id.len > 0) {
         scope_forget(bs, scope, id);
     }
-    return ended ? find_fail_ended(out, e) : -1;
+    return ended ? name_fail_ended(out, e) : -1;
 }
 
 static int implied_row(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
@@ -266,8 +139,8 @@ static int default_row(struct boxes *bs, const struct ctx *ctx, struct scope *sc
 {
     char name[DEFAULT_NAME_SIZE];
 
-    if (store_box_by_name(bs->store, ctx->arena, scope->owner,
-                          find_default_name(scope->folder, name), out, e) < 0) {
+    if (store_box_by_name(bs->store, ctx->arena, scope->owner, name_default(scope->folder, name),
+                          out, e) < 0) {
         return -1;
     }
     return out->state != ROW_ENDED ? 0 : err_set(e, ERR_NOT_FOUND, "ended");
@@ -329,7 +202,7 @@ int find_row(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
     if (active_row(bs, ctx, scope, out, &several, e) == 0) {
         return 0;
     }
-    return e->kind == ERR_NOT_FOUND ? fail_none(bs, ctx, scope, e) : -1;
+    return e->kind == ERR_NOT_FOUND ? name_fail_none(bs, ctx, scope, e) : -1;
 }
 
 /* ---- with a handle ----------------------------------------------------------------------------- */
@@ -365,7 +238,7 @@ static struct box *make_default(struct boxes *bs, const struct ctx *ctx, struct 
                                 const struct box_want *want, struct box_row *row, struct err *e)
 {
     char name[DEFAULT_NAME_SIZE];
-    struct str called = find_default_name(scope->folder, name);
+    struct str called = name_default(scope->folder, name);
     const struct box_spec spec = {0};
     struct box *box = NULL;
 
@@ -409,14 +282,14 @@ static struct box *find_active(struct boxes *bs, const struct ctx *ctx, struct s
             return box;
         }
         scope_forget(bs, scope, row->id);
-        if (!(want->make_default && is_default_name(row->name))) {
+        if (!(want->make_default && name_is_default(row->name))) {
             return NULL; /* told once: files that were in it are gone */
         }
     } else if (e->kind != ERR_NOT_FOUND) {
         return NULL;
     }
     if (!want->make_default || several) {
-        (void)fail_none(bs, ctx, scope, e);
+        (void)name_fail_none(bs, ctx, scope, e);
         return NULL;
     }
     return make_default(bs, ctx, scope, want, row, e);

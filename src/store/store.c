@@ -258,7 +258,7 @@ static int set_wal_patiently(struct store *s, struct err *e)
     int64_t until = clock_mono_ms() + BUSY_MS;
 
     while (set_wal(s, e) < 0) {
-        const struct timespec pause = {.tv_nsec = 5 * 1000 * 1000};
+        const struct timespec pause = {.tv_nsec = 5000000};
 
         if (e->kind != ERR_UNREACHABLE || clock_mono_ms() >= until) {
             return -1;

@@ -85,7 +85,7 @@ int db_check_place(int dir_fd, const char *dir, struct err *e)
     if (fstatfs(dir_fd, &fs) < 0 || fstat(dir_fd, &st) < 0) {
         return err_sys(e, errno, "the state folder %s", dir);
     }
-    arena_init(&scratch, 2 * MOUNTINFO_MAX);
+    arena_init(&scratch, (size_t)2 * MOUNTINFO_MAX);
     if ((unsigned long)fs.f_type == FUSE_TYPE) {
         name = mount_type(&scratch, st.st_dev);
     }

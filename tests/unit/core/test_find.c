@@ -21,14 +21,14 @@ static void the_default_box_is_named_after_its_folder(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        struct str name = find_default_name(str_from(cases[i].folder), one);
+        struct str name = name_default(str_from(cases[i].folder), one);
 
         assert_true(str_starts(name, str_from(cases[i].begins)));
         assert_int_equal(name.len, strlen(cases[i].begins) + 6);
         assert_ok(boxes_check_name(name, &e), &e);
     }
-    assert_false(str_eq(find_default_name(S("/a/x"), one), find_default_name(S("/b/x"), two)));
-    assert_true(str_eq(find_default_name(S("/a/x"), one), find_default_name(S("/a/x"), two)));
+    assert_false(str_eq(name_default(S("/a/x"), one), name_default(S("/b/x"), two)));
+    assert_true(str_eq(name_default(S("/a/x"), one), name_default(S("/a/x"), two)));
 }
 
 static void the_first_command_makes_a_box_by_itself(void **state)
@@ -41,7 +41,7 @@ static void the_first_command_makes_a_box_by_itself(void **state)
 
     assert_true(made);
     assert_int_equal(id.len, 32);
-    assert_str(world_row(w, &w->one, id).name, find_default_name(w->one.scope.folder, name));
+    assert_str(world_row(w, &w->one, id).name, name_default(w->one.scope.folder, name));
     assert_int_equal(world_row(w, &w->one, id).state, ROW_LIVE);
     made = false;
     assert_str(world_found(w, &w->one, want), id);
@@ -256,7 +256,7 @@ static void several_boxes_need_a_choice(void **state)
     /* The folder's default box is a choice. */
     process_start(w, &two, "/third");
     char name[DEFAULT_NAME_SIZE];
-    own = world_create(w, &two, find_default_name(S("/third"), name).p).row.id;
+    own = world_create(w, &two, name_default(S("/third"), name).p).row.id;
     process_stop(&two);
     process_start(w, &two, "/third");
     assert_ok(store_set_selected(two.store, STR_EMPTY, S("/third"), STR_EMPTY, &e), &e);
@@ -371,7 +371,7 @@ static void what_a_dead_process_began_is_taken_over(void **state)
     char name[DEFAULT_NAME_SIZE];
     struct box_row row = {
         .id = spec.id,
-        .name = find_default_name(w->one.scope.folder, name),
+        .name = name_default(w->one.scope.folder, name),
         .provider = S("local"),
         .ref = spec.id,
         .starter_pid = getpid(),
@@ -395,7 +395,7 @@ static void waiting_for_another_obeys_the_deadline(void **state)
     char name[DEFAULT_NAME_SIZE];
     struct box_row row = {
         .id = S("0123456789abcdef0123456789abcdef"),
-        .name = find_default_name(w->one.scope.folder, name),
+        .name = name_default(w->one.scope.folder, name),
         .provider = S("local"),
         .starter_pid = getpid(),
         .starter_start = proc_start_time(getpid()),

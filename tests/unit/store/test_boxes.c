@@ -268,8 +268,7 @@ static void every_query_uses_an_index(void **state)
     static const char *const queries[] = {
         "SELECT * FROM boxes WHERE id >= ?1 AND id < ?1 || 'g' AND owner = ?2 LIMIT 2",
         "SELECT * FROM boxes WHERE owner = ?1 AND name = ?2 AND state <> 2",
-        "SELECT * FROM boxes WHERE owner = ?1 AND name = ?2 AND state = 2 ORDER BY ended_ms DESC "
-        "LIMIT 1",
+        "SELECT * FROM boxes WHERE owner = ?1 AND name = ?2 AND state = 2 ORDER BY ended_ms DESC",
         "SELECT * FROM boxes WHERE owner = ?1 AND state <> 2 AND seq > ?2 ORDER BY seq LIMIT ?3",
         "SELECT * FROM boxes WHERE owner = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
         "DELETE FROM boxes WHERE state = 2 AND ended_ms < ?1",
