@@ -260,13 +260,14 @@ class Box:
                  memory=0, pids=0, files=0, cgroups=(), oom_file="", memory_file="",
                  memory_limit=0, lifetime_ms=0, idle_ms=0, network=0, first=1_000_000_000,
                  first_gid=None, hostname="box", run_as=None, keep_fd=False, size=65536,
-                 prefix=(), raw_spec=None):
+                 prefix=(), chown=None, raw_spec=None):
         root = os.geteuid() == 0
         self.mode = (1 if root and run_as is None else 0) if mode is None else mode
         self.folder = tempfile.mkdtemp(prefix="anybox-test-")
         self.pid = None
-        if run_as is not None:
-            os.chown(self.folder, run_as, run_as)
+        if run_as is not None or chown is not None:
+            owner = run_as if chown is None else chown
+            os.chown(self.folder, owner, owner)
         spec = raw_spec if raw_spec is not None else (
             text(hostname) + u8(self.mode) + u32(first) +
             u32(first if first_gid is None else first_gid) + u32(size) + names(env) +

@@ -27,8 +27,9 @@ def pytest_generate_tests(metafunc):
     if "tier" in metafunc.fixturenames:
         chosen = metafunc.config.getoption("--tier")
         everyone = metafunc.definition.get_closest_marker("every_tier")
+        only = metafunc.definition.get_closest_marker("only_tiers")
         tiers = [chosen] if chosen else TIERS if everyone else TIERS[:1]
-        metafunc.parametrize("tier", tiers, indirect=True)
+        metafunc.parametrize("tier", [t for t in tiers if not only or t in only.args], indirect=True)
 
 
 def pytest_report_header():

@@ -163,7 +163,7 @@ def test_initialize_is_answered_after_modern_requests(host):
 
 @pytest.mark.parametrize("token", [0, "p", 41])
 def test_progress_carries_the_token_as_it_came(modern, token):
-    future = modern.start_tool("exec_bash", {"command": "echo working; sleep 2.5"}, progress_token=token)
+    future = modern.start_tool("exec_bash", {"command": "for i in 1 2 3 4; do echo $i; sleep 0.5; done"}, progress_token=token)
     assert modern.finish_tool(future)["exit_code"] == 0
     assert modern.progress(token)
     assert all("_meta" not in p or META + "subscriptionId" not in p["_meta"] for p in modern.progress(token))

@@ -37,7 +37,9 @@ def test_rm_of_an_unknown_box_names_it_and_what_exists(host):
 
 
 def test_doctor_and_run_tell_that_boxinit_is_missing(host):
-    alone = host.folder / "anybox"
+    alone = host.folder / "alone" / "anybox"
+    alone.parent.mkdir()
+    alone.parent.chmod(0o755)
     alone.write_bytes(host.install.anybox.read_bytes())
     alone.chmod(0o755)
     done = host.run("doctor", program=alone)
