@@ -7,6 +7,8 @@
     "id, owner, name, provider, ref, image, state, ended, created_ms, ended_ms, used_ms, "         \
     "expires_ms, starter_pid, starter_start"
 
+/* Where two indexes would do, the right one is named (INDEXED BY, or a '+' that hides a
+ * column): the planner cannot know that nearly all rows have ended and one owner has all. */
 #define N_COLUMNS 14
 #define PAGE_ROWS 200
 
@@ -58,8 +60,10 @@ static int check_room(struct store *s, int64_t max_boxes, struct err *e)
     if (max_boxes <= 0) {
         return 0;
     }
-    if (db_prepare(s, "SELECT count(*) FROM (SELECT 1 FROM boxes WHERE state <> 2 LIMIT ?1)", &stmt,
-                   e) < 0) {
+    if (db_prepare(s,
+                   "SELECT count(*) FROM (SELECT 1 FROM boxes INDEXED BY boxes_not_ended "
+                   "WHERE state <> 2 LIMIT ?1)",
+                   &stmt, e) < 0) {
         return -1;
     }
     db_bind_int(stmt, 1, max_boxes + 1);
@@ -269,7 +273,7 @@ int store_box_by_id(struct store *s, struct arena *a, struct str owner, struct s
     if (db_open(s, e) < 0 ||
         db_prepare(s,
                    "SELECT " COLUMNS
-                   " FROM boxes WHERE id >= ?1 AND id < ?1 || 'g' AND owner = ?2 LIMIT 2",
+                   " FROM boxes WHERE id >= ?1 AND id < ?1 || 'g' AND +owner = ?2 LIMIT 2",
                    &stmt, e) < 0) {
         return -1;
     }
@@ -333,8 +337,10 @@ int store_count_boxes(struct store *s, struct str owner, int64_t *out, struct er
     LOCKED(&s->lock);
     sqlite3_stmt *stmt own_stmt = NULL;
 
-    if (db_open(s, e) < 0 ||
-        db_prepare(s, "SELECT count(*) FROM boxes WHERE owner = ?1 AND state <> 2", &stmt, e) < 0) {
+    if (db_open(s, e) < 0 || db_prepare(s,
+                                        "SELECT count(*) FROM boxes INDEXED BY boxes_not_ended "
+                                        "WHERE owner = ?1 AND state <> 2",
+                                        &stmt, e) < 0) {
         return -1;
     }
     db_bind_str(stmt, 1, owner);
@@ -356,8 +362,8 @@ static int read_page(struct store *s, struct arena *a, struct str owner, bool wi
                      struct page *page, struct err *e)
 {
     static const char *const queries[] = {
-        "SELECT " COLUMNS ", seq FROM boxes WHERE owner = ?1 AND state <> 2 AND seq > ?2 "
-        "ORDER BY seq LIMIT ?3",
+        "SELECT " COLUMNS ", seq FROM boxes INDEXED BY boxes_not_ended "
+        "WHERE owner = ?1 AND state <> 2 AND seq > ?2 ORDER BY seq LIMIT ?3",
         "SELECT " COLUMNS ", seq FROM boxes WHERE owner = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
     };
     LOCKED(&s->lock);

@@ -32,7 +32,6 @@ const char *const db_migrations[] = {
     ") STRICT;"
     "CREATE UNIQUE INDEX boxes_by_name ON boxes (owner, name) WHERE state <> 2;"
     "CREATE INDEX boxes_not_ended ON boxes (owner) WHERE state <> 2;" /* and seq */
-    "CREATE INDEX boxes_all ON boxes (owner);"
     "CREATE INDEX boxes_by_ref ON boxes (owner, provider, ref);"
     "CREATE INDEX boxes_ended_by_name ON boxes (owner, name, ended_ms) WHERE state = 2;"
     "CREATE INDEX boxes_ended ON boxes (ended_ms) WHERE state = 2;",
