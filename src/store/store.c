@@ -9,9 +9,11 @@
  */
 #include "store/store.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -170,6 +172,67 @@ int db_end(struct store *s, int rc, struct err *e)
 
 /* ---- opening ---------------------------------------------------------------------- */
 
+/* What we, and remote-sandbox-mcp before us (whose folders are 0755), keep in a state folder. */
+static bool is_our_entry(const char *name)
+{
+    static const char *const known[] = {
+        ".", "..", "boxes", "outputs", "events", "transfers", "config.json",
+    };
+
+    for (size_t i = 0; i < COUNTOF(known); i++) {
+        if (strcmp(known[i], name) == 0) {
+            return true;
+        }
+    }
+    return str_starts(str_from(name), S("watchdog."));
+}
+
+static void close_dir(DIR **dir)
+{
+    if (*dir != NULL) {
+        (void)closedir(*dir);
+    }
+}
+
+/* It serves nothing else: our database is in it, or nothing that is not ours. */
+static bool is_our_folder(int dir)
+{
+    struct stat st;
+
+    if (fstatat(dir, FILE_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        return true;
+    }
+    int fd own_fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries CLEANUP(close_dir) = fd >= 0 ? fdopendir(fd) : NULL;
+
+    if (entries == NULL) {
+        return false;
+    }
+    (void)take_fd(&fd);
+    for (const struct dirent *d = readdir(entries); d != NULL; d = readdir(entries)) {
+        if (!is_our_entry(d->d_name)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A folder that others may read is closed to them only when it is ours alone: root may
+ * have named /usr by mistake, and then nothing must happen to it. */
+static int make_private(struct store *s, int dir, struct err *e)
+{
+    if (!is_our_folder(dir)) {
+        return err_set(e, ERR_DENIED,
+                       "the state folder %s is open to other users and holds other things: set "
+                       "ANYBOX_HOME to a folder of its own, or close it with chmod 700",
+                       s->dir);
+    }
+    if (fchmod(dir, 0700) < 0) {
+        return err_sys(e, errno, "make the state folder %s private", s->dir);
+    }
+    return 0;
+}
+
 static int check_folder(struct store *s, int dir, struct err *e)
 {
     struct stat st;
@@ -183,10 +246,10 @@ static int check_folder(struct store *s, int dir, struct err *e)
                        "ANYBOX_HOME to a folder of your own",
                        s->dir, (unsigned long)st.st_uid, (unsigned long)geteuid());
     }
-    if ((st.st_mode & 077) != 0 && fchmod(dir, 0700) < 0) {
-        return err_sys(e, errno, "make the state folder %s private", s->dir);
+    if (db_check_place(dir, s->dir, e) < 0) {
+        return -1;
     }
-    return db_check_place(dir, s->dir, e);
+    return (st.st_mode & 077) != 0 ? make_private(s, dir, e) : 0;
 }
 
 /* The file exists and is private before SQLite sees it; its companions take its mode. A

@@ -75,6 +75,56 @@ static void somebody_elses_folder_is_refused(void **state)
     assert_non_null(strstr(e.msg, "ANYBOX_HOME"));
 }
 
+/* Root may name /usr by mistake: it must stay as it is. */
+static void a_folder_with_other_things_is_left_alone(void **state)
+{
+    struct place *p = *state;
+    char path[128];
+    struct err e;
+
+    assert_int_equal(mkdir(p->state, 0755), 0);
+    (void)snprintf(path, sizeof(path), "%s/bin", p->state);
+    assert_int_equal(mkdir(path, 0755), 0);
+    assert_int_equal(chmod(p->state, 0755), 0); /* whatever the umask is */
+    assert_fails(touch(p, &e), &e, ERR_DENIED, "holds other things");
+    assert_non_null(strstr(e.msg, "ANYBOX_HOME"));
+    assert_int_equal(mode_of(p->state, "."), 0755);
+    (void)snprintf(path, sizeof(path), "%s/anybox.db", p->state);
+    assert_int_equal(access(path, F_OK), -1);
+    /* One that is closed to others already may hold what it likes. */
+    assert_int_equal(chmod(p->state, 0700), 0);
+    assert_ok(touch(p, &e), &e);
+}
+
+static void an_empty_folder_is_closed_to_others(void **state)
+{
+    struct place *p = *state;
+    struct err e;
+
+    assert_int_equal(mkdir(p->state, 0755), 0);
+    assert_int_equal(chmod(p->state, 0755), 0);
+    assert_ok(touch(p, &e), &e);
+    assert_int_equal(mode_of(p->state, "."), 0700);
+}
+
+static void a_folder_of_remote_sandbox_mcp_is_closed_to_others(void **state)
+{
+    static const char *const names[] = {"events", "transfers", "watchdog.sqlite3", "config.json"};
+    struct place *p = *state;
+    struct err e;
+
+    assert_int_equal(mkdir(p->state, 0755), 0);
+    assert_int_equal(chmod(p->state, 0755), 0);
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        char path[128];
+
+        (void)snprintf(path, sizeof(path), "%s/%s", p->state, names[i]);
+        assert_int_equal(mkdir(path, 0755), 0);
+    }
+    assert_ok(touch(p, &e), &e);
+    assert_int_equal(mode_of(p->state, "."), 0700);
+}
+
 static void a_file_in_the_place_of_the_folder_is_told(void **state)
 {
     struct place *p = *state;
@@ -278,6 +328,9 @@ int main(void)
         TEST(nothing_is_made_before_it_is_needed),
         TEST(the_files_are_private),
         TEST(somebody_elses_folder_is_refused),
+        TEST(a_folder_with_other_things_is_left_alone),
+        TEST(an_empty_folder_is_closed_to_others),
+        TEST(a_folder_of_remote_sandbox_mcp_is_closed_to_others),
         TEST(a_file_in_the_place_of_the_folder_is_told),
         TEST(a_folder_in_the_place_of_the_file_is_told),
         TEST(an_older_database_is_brought_up),
