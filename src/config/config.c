@@ -118,11 +118,26 @@ static bool is_set(const char *name)
     return config_env(name).len > 0;
 }
 
+static const char *first_set(const char *one, const char *other)
+{
+    return is_set(one) ? one : is_set(other) ? other : NULL;
+}
+
+static const char *remote_variable(void)
+{
+    return first_set("REMOTE_HOST", "REMOTE_SANDBOX_LIST");
+}
+
+static const char *open_variable(void)
+{
+    return first_set("OPENSANDBOX_SERVER", "OPEN_SANDBOX_DOMAIN");
+}
+
 /* Where exactly one of the programs that we replace is configured, its tools. */
 static struct str toolset_of_seeds(void)
 {
-    bool remote = is_set("REMOTE_HOST") || is_set("REMOTE_SANDBOX_LIST");
-    bool open = is_set("OPENSANDBOX_SERVER") || is_set("OPEN_SANDBOX_DOMAIN");
+    bool remote = remote_variable() != NULL;
+    bool open = open_variable() != NULL;
 
     if (remote == open) {
         return STR_EMPTY;
@@ -226,6 +241,7 @@ void config_load(struct config *c, const struct config_flags *flags)
     read_files(c, flags->config_file, home);
     settings_from_env(c);
     choose_toolset(c, flags->toolset);
+    c->not_yet = str_from(remote_variable() != NULL ? remote_variable() : open_variable());
     find_folders(c, home);
 }
 

@@ -51,6 +51,8 @@ struct config {
     struct str folder;  /* where we were started: CLAUDE_PROJECT_DIR, else the working folder */
     struct str program; /* argv[0]'s base name */
     struct str files;   /* the files that were read, for doctor: "a, b" */
+    struct str not_yet; /* empty, or the variable that names a backend which this version
+                            * cannot reach: no local box is made by itself in its place */
     struct str problem; /* empty, or the sentence that tools answer */
 };
 

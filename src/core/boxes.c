@@ -196,6 +196,9 @@ void boxes_end(struct boxes *bs, struct str id, struct str why)
     struct err e;
 
     box_unref(cache_take(&bs->cache, id));
+    lock(&bs->lock);
+    bs->has_left = true;
+    unlock(&bs->lock);
     if (store_box_ended(bs->store, id, why.len > 0 ? why : S("it has ended"), &e) < 0) {
         note("end", &e);
     }
@@ -252,6 +255,7 @@ void boxes_lost(struct boxes *bs, const struct ctx *ctx, struct str id, struct s
         return;
     }
     boxes_end(bs, id, why);
+    boxes_sweep_left(bs, ctx);
 }
 
 bool boxes_starter_is_dead(const struct box_row *row)
@@ -274,15 +278,17 @@ void boxes_abandon(struct boxes *bs, const struct ctx *ctx, const struct box_row
     }
 }
 
-void boxes_sweep(struct boxes *bs, const struct ctx *ctx)
+static void sweep(struct boxes *bs, const struct ctx *ctx, bool only_left)
 {
     int64_t now = clock_mono_ms();
     struct err e;
 
     lock(&bs->lock);
-    bool due = bs->swept_ms == 0 || now - bs->swept_ms >= SWEEP_EVERY_MS;
+    bool due =
+        bs->has_left || (!only_left && (bs->swept_ms == 0 || now - bs->swept_ms >= SWEEP_EVERY_MS));
     if (due) {
         bs->swept_ms = now;
+        bs->has_left = false;
     }
     unlock(&bs->lock);
     if (!due) {
@@ -296,6 +302,16 @@ void boxes_sweep(struct boxes *bs, const struct ctx *ctx)
     if (store_prune(bs->store, clock_wall_ms() - ENDED_KEPT_MS, &e) < 0) {
         note("prune", &e);
     }
+}
+
+void boxes_sweep(struct boxes *bs, const struct ctx *ctx)
+{
+    sweep(bs, ctx, false);
+}
+
+void boxes_sweep_left(struct boxes *bs, const struct ctx *ctx)
+{
+    sweep(bs, ctx, true);
 }
 
 /* ---- handles ------------------------------------------------------------------------ */

@@ -21,6 +21,7 @@ struct boxes {
     struct cache cache;
     pthread_mutex_t lock;
     int64_t swept_ms; /* on clock_mono_ms(), 0: never; guarded by lock */
+    bool has_left;    /* a box ended by itself: its remains are still there; guarded by lock */
 };
 
 /* Takes over the providers, which it closes. */
@@ -44,8 +45,11 @@ void boxes_end(struct boxes *bs, struct str id, struct str why);
 /* The process that began to make this box is dead: remove what it left, and the row. */
 void boxes_abandon(struct boxes *bs, const struct ctx *ctx, const struct box_row *row);
 bool boxes_starter_is_dead(const struct box_row *row);
-/* Sweeps what dead boxes left and prunes old rows, at most once a minute. */
+/* Sweeps what dead boxes left and prunes old rows: at most once a minute, and at once
+ * when this process saw a box end by itself. */
 void boxes_sweep(struct boxes *bs, const struct ctx *ctx);
+/* Only the latter, for the paths that must cost nothing otherwise. */
+void boxes_sweep_left(struct boxes *bs, const struct ctx *ctx);
 
 /* ---- scopes ------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
  */
 #include "base/thread.h"
 #include "base/utf8.h"
+#include "config/config.h"
 #include "core/boxes_own.h"
 
 #define DEFAULT_TRIES 8
@@ -292,6 +293,15 @@ static struct box *find_active(struct boxes *bs, const struct ctx *ctx, struct s
         (void)name_fail_none(bs, ctx, scope, e);
         return NULL;
     }
+    /* Whoever configured another machine does not expect commands to run on this one. */
+    if (bs->config->not_yet.len > 0) {
+        (void)err_set(e, ERR_UNSUPPORTED,
+                      "%.*s is set, but this version of anybox cannot reach that backend yet, and "
+                      "it does not run your commands on this machine instead unless asked: call "
+                      "create_sandbox for a local sandbox, or unset the variable",
+                      STR_ARG(bs->config->not_yet));
+        return NULL;
+    }
     return make_default(bs, ctx, scope, want, row, e);
 }
 
@@ -311,6 +321,7 @@ struct box *boxes_find(struct boxes *bs, const struct ctx *ctx, struct scope *sc
     } else {
         box = find_active(bs, ctx, scope, want, &row, e);
     }
+    boxes_sweep_left(bs, ctx);
     if (box == NULL) {
         return NULL;
     }

@@ -300,6 +300,9 @@ static void the_toolset_has_its_order(void **state)
     clearenv();
     setenv("REMOTE_HOST", "  ", 1);
     assert_str(load(p, (struct config_flags){0})->toolset, S("default"));
+    assert_str(load(p, (struct config_flags){0})->not_yet, S(""));
+    setenv("REMOTE_HOST", "gpu1", 1);
+    assert_str(load(p, (struct config_flags){0})->not_yet, S("REMOTE_HOST"));
 }
 
 static void the_state_folder_has_its_order(void **state)

@@ -49,6 +49,22 @@ static void the_first_command_makes_a_box_by_itself(void **state)
     assert_int_equal(fake_living(&w->fake), 1);
 }
 
+static void another_backend_is_not_replaced_by_this_machine(void **state)
+{
+    struct world *w = *state;
+    struct box_want want = {.make_default = true};
+    struct str id;
+    struct err e;
+
+    w->config.not_yet = S("REMOTE_HOST");
+    struct box *box = boxes_find(w->one.boxes, &w->ctx, &w->one.scope, &want, &id, &e);
+
+    assert_null(box);
+    assert_int_equal(e.kind, ERR_UNSUPPORTED);
+    assert_non_null(strstr(e.msg, "REMOTE_HOST is set"));
+    assert_int_equal(fake_living(&w->fake), 0);
+}
+
 /* Neither the database nor the provider is asked: the state folder can even be away. */
 static void a_known_box_costs_nothing_to_find(void **state)
 {
@@ -415,6 +431,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_default_box_is_named_after_its_folder),
         TEST(the_first_command_makes_a_box_by_itself),
+        TEST(another_backend_is_not_replaced_by_this_machine),
         TEST(a_known_box_costs_nothing_to_find),
         TEST(a_selected_box_costs_nothing_to_find),
         TEST(a_box_is_found_by_all_its_names),
