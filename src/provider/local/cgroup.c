@@ -42,11 +42,6 @@ static bool put_number(struct arena *a, struct str dir, const char *file, int64_
     return put(a, dir, file, arena_printf(a, "%lld", (long long)value));
 }
 
-static bool exists(struct arena *a, struct str dir, const char *file)
-{
-    return access(file_in(a, dir, file), F_OK) == 0;
-}
-
 static struct str get(struct arena *a, struct str dir, const char *file)
 {
     struct str text = STR_EMPTY;
@@ -55,28 +50,6 @@ static struct str get(struct arena *a, struct str dir, const char *file)
         return STR_EMPTY;
     }
     return str_trim(text);
-}
-
-static bool make_dir(struct str dir)
-{
-    return mkdir(dir.p, 0755) == 0 || errno == EEXIST;
-}
-
-/* Our folder goes with its last box, perhaps just now: then it is made again. */
-static bool make_both(struct str ours, struct str dir)
-{
-    for (int i = 0; i < MAKE_TRIES; i++) {
-        if (!make_dir(ours)) {
-            return false;
-        }
-        if (make_dir(dir)) {
-            return true;
-        }
-        if (errno != ENOENT) {
-            return false;
-        }
-    }
-    return false;
 }
 
 /* ---- one controller ------------------------------------------------------------------- */
@@ -127,54 +100,10 @@ static bool set_v2(struct arena *a, struct str dir, enum controller c, const str
     return true;
 }
 
-static bool has_dir(const struct cgroup_set *set, struct str dir)
-{
-    for (size_t i = 0; i < set->n_dirs; i++) {
-        if (str_eq(set->dirs[i], dir)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void add_dir(struct cgroup_set *set, struct str dir)
-{
-    if (!has_dir(set, dir)) {
-        set->dirs[set->n_dirs++] = dir;
-    }
-}
-
-/* ---- version 1 ------------------------------------------------------------------------ */
-
-static void make_v1(struct arena *a, const struct cgroup_at *at, struct str id, enum controller c,
-                    const struct limits *want, struct cgroup_set *out)
-{
-    struct str ours = arena_printf(a, "%.*s/%s", STR_ARG(at->own), OUR_FOLDER);
-    struct str dir = arena_printf(a, "%.*s/%.*s", STR_ARG(ours), STR_ARG(id));
-    if (!make_both(ours, dir)) {
-        return;
-    }
-    if (!set_v1(a, dir, c, want)) {
-        if (!has_dir(out, dir)) {
-            (void)rmdir(dir.p);
-            (void)rmdir(ours.p);
-        }
-        return;
-    }
-    add_dir(out, dir);
-    out->version[c] = 1;
-    if (c == CONTROL_MEMORY) {
-        out->oom_file = str_from(file_in(a, dir, "memory.oom_control"));
-        out->memory_file = str_from(file_in(a, dir, "memory.usage_in_bytes"));
-    }
-}
-
-/* ---- version 2 ------------------------------------------------------------------------ */
+/* ---- the plan --------------------------------------------------------------------------- */
 
 static const char *const v2_names[CONTROLS] = {
     [CONTROL_MEMORY] = "memory", [CONTROL_CPU] = "cpu", [CONTROL_PIDS] = "pids"};
-static const char *const v2_files[CONTROLS] = {
-    [CONTROL_MEMORY] = "memory.max", [CONTROL_CPU] = "cpu.max", [CONTROL_PIDS] = "pids.max"};
 
 static bool lists(struct str words, const char *name)
 {
@@ -196,78 +125,135 @@ static bool hand_down(struct arena *a, struct str dir, const char *name)
            put(a, dir, "cgroup.subtree_control", arena_printf(a, "+%s", name));
 }
 
-/* True when a cgroup for the box was made below `top`. */
-static bool make_v2_at(struct arena *a, struct str top, struct str id, const struct limits *want,
-                       struct cgroup_set *out)
+static void add_dir(struct cgroup_set *set, struct str dir)
 {
-    bool have[CONTROLS] = {false};
+    for (size_t i = 0; i < set->n_dirs; i++) {
+        if (str_eq(set->dirs[i], dir)) {
+            return;
+        }
+    }
+    set->dirs[set->n_dirs++] = dir;
+}
+
+static void choose(struct arena *a, struct str top, struct str id, enum controller c, int version,
+                   struct cgroup_set *out)
+{
+    out->dir[c] = arena_printf(a, "%.*s/" OUR_FOLDER "/%.*s", STR_ARG(top), STR_ARG(id));
+    out->version[c] = version;
+    add_dir(out, out->dir[c]);
+}
+
+/* True when `top` can give its children at least one of the controllers that are still
+ * without a place. Processes are moved within the tree below it, so its list of processes
+ * has to be writable. */
+static bool choose_v2(struct arena *a, struct str top, struct str id, const struct limits *want,
+                      struct cgroup_set *out)
+{
     bool any = false;
     if (faccessat(AT_FDCWD, file_in(a, top, "cgroup.procs"), W_OK, AT_EACCESS) < 0) {
         return false;
     }
     for (int c = 0; c < CONTROLS; c++) {
-        have[c] = out->version[c] == 0 && wanted(want, (enum controller)c) &&
-                  hand_down(a, top, v2_names[c]);
-        any = any || have[c];
-    }
-    struct str ours = arena_printf(a, "%.*s/%s", STR_ARG(top), OUR_FOLDER);
-    struct str dir = arena_printf(a, "%.*s/%.*s", STR_ARG(ours), STR_ARG(id));
-    /* The box's own is made first, so that our folder stays. */
-    if (!any || !make_both(ours, dir)) {
-        return false;
-    }
-    any = false;
-    for (int c = 0; c < CONTROLS; c++) {
-        if (have[c] && hand_down(a, ours, v2_names[c]) && exists(a, dir, v2_files[c]) &&
-            set_v2(a, dir, (enum controller)c, want)) {
-            out->version[c] = 2;
+        if (out->version[c] == 0 && wanted(want, (enum controller)c) &&
+            hand_down(a, top, v2_names[c])) {
+            choose(a, top, id, (enum controller)c, 2, out);
             any = true;
         }
     }
-    if (!any) {
-        (void)rmdir(dir.p);
-        (void)rmdir(ours.p);
-        return false;
-    }
-    add_dir(out, dir);
-    if (out->version[CONTROL_MEMORY] == 2) {
-        out->oom_file = str_from(file_in(a, dir, "memory.events"));
-        out->memory_file = str_from(file_in(a, dir, "memory.current"));
-    }
-    return true;
+    return any;
 }
 
-static void make_v2(struct arena *a, const struct cgroup_at *at, struct str id,
-                    const struct limits *want, struct cgroup_set *out)
+void cgroup_plan(struct arena *a, const struct cgroup_host *host, struct str id,
+                 const struct limits *want, struct cgroup_set *out)
 {
-    struct str top = at->own;
-    for (int i = 0; i < DEPTH_MAX; i++) {
-        if (make_v2_at(a, top, id, want, out) || top.len <= at->mount.len) {
+    *out = (struct cgroup_set){0};
+    for (int c = 0; c < CONTROLS; c++) {
+        const struct cgroup_at *at = &host->v1[c];
+        if (wanted(want, (enum controller)c) && at->mount.len > 0 &&
+            faccessat(AT_FDCWD, arena_cstr(a, at->own), W_OK | X_OK, AT_EACCESS) == 0) {
+            choose(a, at->own, id, (enum controller)c, 1, out);
+        }
+    }
+    struct str top = host->v2.own;
+    for (int i = 0; i < DEPTH_MAX && top.len > 0; i++) {
+        if (choose_v2(a, top, id, want, out) || top.len <= host->v2.mount.len) {
             return;
         }
         top = path_dir(top);
     }
 }
 
-/* ---- all ------------------------------------------------------------------------------ */
+/* ---- making ----------------------------------------------------------------------------- */
 
-void cgroup_make(struct arena *a, const struct cgroup_host *host, struct str id,
-                 const struct limits *want, struct cgroup_set *out)
+/* Our folder goes with its last box, perhaps just now: then it is made again. */
+static bool make_both(struct arena *a, struct str dir)
 {
-    *out = (struct cgroup_set){0};
-    bool left = false;
+    const char *ours = arena_cstr(a, path_dir(dir));
+    for (int i = 0; i < MAKE_TRIES; i++) {
+        if (mkdir(ours, 0755) < 0 && errno != EEXIST) {
+            return false;
+        }
+        if (mkdir(arena_cstr(a, dir), 0755) == 0 || errno == EEXIST) {
+            return true;
+        }
+        if (errno != ENOENT) {
+            return false;
+        }
+    }
+    return false;
+}
+
+static bool enforce(struct arena *a, enum controller c, const struct limits *want,
+                    const struct cgroup_set *set)
+{
+    if (!make_both(a, set->dir[c])) {
+        return false;
+    }
+    if (set->version[c] == 1) {
+        return set_v1(a, set->dir[c], c, want);
+    }
+    return hand_down(a, path_dir(set->dir[c]), v2_names[c]) && set_v2(a, set->dir[c], c, want);
+}
+
+static void name_memory_files(struct arena *a, struct cgroup_set *set)
+{
+    int version = set->version[CONTROL_MEMORY];
+    struct str dir = set->dir[CONTROL_MEMORY];
+    if (version == 0) {
+        return;
+    }
+    set->oom_file =
+        str_from(file_in(a, dir, version == 1 ? "memory.oom_control" : "memory.events"));
+    set->memory_file =
+        str_from(file_in(a, dir, version == 1 ? "memory.usage_in_bytes" : "memory.current"));
+}
+
+static void rmdir_both(struct arena *a, struct str dir)
+{
+    (void)rmdir(arena_cstr(a, dir));
+    (void)rmdir(arena_cstr(a, path_dir(dir)));
+}
+
+void cgroup_make(struct arena *a, const struct limits *want, struct cgroup_set *set)
+{
+    struct cgroup_set made = {0};
     for (int c = 0; c < CONTROLS; c++) {
-        if (!wanted(want, (enum controller)c)) {
-            continue;
+        if (set->version[c] != 0 && enforce(a, (enum controller)c, want, set)) {
+            made.version[c] = set->version[c];
+            made.dir[c] = set->dir[c];
+            add_dir(&made, made.dir[c]);
         }
-        if (host->v1[c].mount.len > 0) {
-            make_v1(a, &host->v1[c], id, (enum controller)c, want, out);
+    }
+    for (size_t i = 0; i < set->n_dirs; i++) {
+        size_t before = made.n_dirs;
+        add_dir(&made, set->dirs[i]);
+        if (made.n_dirs > before) {
+            rmdir_both(a, set->dirs[i]);
+            made.n_dirs = before;
         }
-        left = left || out->version[c] == 0;
     }
-    if (left && host->v2.mount.len > 0 && out->n_dirs < CGROUPS_MAX) {
-        make_v2(a, &host->v2, id, want, out);
-    }
+    name_memory_files(a, &made);
+    *set = made;
 }
 
 struct str cgroup_text(const struct cgroup_set *set)

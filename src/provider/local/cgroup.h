@@ -44,15 +44,19 @@ void cgroup_host_read(struct arena *a, struct cgroup_host *out);
 /* A box's cgroups. Strings live in the arena. */
 struct cgroup_set {
     int version[CONTROLS];        /* what enforces it: 1, 2, or 0 for nothing */
+    struct str dir[CONTROLS];     /* where */
     struct str dirs[CGROUPS_MAX]; /* each once */
     size_t n_dirs;
     struct str oom_file, memory_file; /* empty: none */
 };
 
-/* Makes <own>/anybox/<id> for every controller of which `want` has a limit and that
- * can be had, and sets the limits. Nothing possible is success with n_dirs 0. */
-void cgroup_make(struct arena *a, const struct cgroup_host *host, struct str id,
+/* Chooses <cgroup>/anybox/<id> for every controller of which `want` has a limit and that
+ * may be had, and makes nothing yet: so that the plan can be written down first. */
+void cgroup_plan(struct arena *a, const struct cgroup_host *host, struct str id,
                  const struct limits *want, struct cgroup_set *out);
+/* Makes what was planned and sets the limits. What is refused is taken out of the set;
+ * nothing possible is n_dirs 0. */
+void cgroup_make(struct arena *a, const struct limits *want, struct cgroup_set *set);
 /* "cgroup v1", "cgroup v2"; empty when nothing was made. */
 struct str cgroup_text(const struct cgroup_set *set);
 

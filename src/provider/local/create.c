@@ -149,14 +149,21 @@ static int unmet(struct err *e, const char *what, const char *otherwise)
                    what, otherwise);
 }
 
+static void plan_cgroups(struct making *m)
+{
+    struct cgroup_host host;
+    cgroup_host_read(m->ctx->arena, &host);
+    cgroup_plan(m->ctx->arena, &host, m->spec->id, &m->meta.limits, &m->cgroups);
+    for (size_t i = 0; i < m->cgroups.n_dirs; i++) {
+        m->meta.cgroups[m->meta.n_cgroups++] = m->cgroups.dirs[i];
+    }
+}
+
 /* Makes the cgroups; what they do not enforce is an rlimit or not in force. */
 static int make_cgroups(struct making *m, struct limits *rlimits, struct err *e)
 {
-    struct arena *a = m->ctx->arena;
     struct limits *force = &m->meta.limits;
-    struct cgroup_host host;
-    cgroup_host_read(a, &host);
-    cgroup_make(a, &host, m->spec->id, force, &m->cgroups);
+    cgroup_make(m->ctx->arena, force, &m->cgroups);
     const int *version = m->cgroups.version;
     if (version[CONTROL_CPU] == 0) {
         if (m->spec->limits.cpu_millis > 0) {
@@ -167,9 +174,6 @@ static int make_cgroups(struct making *m, struct limits *rlimits, struct err *e)
     rlimits->memory_bytes = version[CONTROL_MEMORY] == 0 ? force->memory_bytes : 0;
     rlimits->pids = version[CONTROL_PIDS] == 0 ? force->pids : 0;
     rlimits->open_files = force->open_files;
-    for (size_t i = 0; i < m->cgroups.n_dirs; i++) {
-        m->meta.cgroups[m->meta.n_cgroups++] = m->cgroups.dirs[i];
-    }
     return 0;
 }
 
@@ -215,22 +219,23 @@ static int make(struct making *m, struct err *e)
         return -1;
     }
     m->boxes = local_open_boxes(m->local, e);
-    if (m->boxes < 0 || make_folder(m, e) < 0 || make_cgroups(m, &rlimits, e) < 0 ||
-        uids_take(a, &m->uids, e) < 0) {
+    if (m->boxes < 0 || make_folder(m, e) < 0 || uids_take(a, &m->uids, e) < 0) {
         return -1;
     }
     m->meta.name = m->spec->name;
     m->meta.boot = proc_boot_id(a);
-    m->meta.tier = tier_text(m);
     m->meta.network = m->spec->network;
     m->meta.uid_base = m->uids.mode == UID_ONE ? 0 : m->uids.uid;
     m->meta.created_at = clock_wall_ms() / 1000;
     if (m->meta.limits.lifetime_s > 0) {
         m->meta.expires_at = m->meta.created_at + m->meta.limits.lifetime_s;
     }
-    if (meta_save(m->folder, &m->meta, e) < 0 || making_start(m, program, &rlimits, e) < 0) {
+    plan_cgroups(m);
+    if (meta_save(m->folder, &m->meta, e) < 0 || make_cgroups(m, &rlimits, e) < 0 ||
+        making_start(m, program, &rlimits, e) < 0) {
         return -1;
     }
+    m->meta.tier = tier_text(m);
     return meta_save(m->folder, &m->meta, e);
 }
 

@@ -136,7 +136,8 @@ static int exam_cgroups(const struct exam *x, struct err *e)
     struct cgroup_host host;
     struct cgroup_set set;
     cgroup_host_read(a, &host);
-    cgroup_make(a, &host, str_from(id), &want, &set);
+    cgroup_plan(a, &host, str_from(id), &want, &set);
+    cgroup_make(a, &want, &set);
     for (size_t i = 0; i < set.n_dirs; i++) {
         struct err ignored;
         (void)!cgroup_remove(x->ctx, set.dirs[i], &ignored);

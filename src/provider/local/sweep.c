@@ -138,5 +138,6 @@ int local_sweep(struct provider *p, const struct ctx *ctx, struct err *e)
         }
     }
     (void)closedir(dir);
+    uids_sweep();
     return rc;
 }

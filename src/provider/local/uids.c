@@ -1,5 +1,6 @@
 #include "provider/local/uids.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
@@ -240,6 +241,17 @@ int uids_take(struct arena *a, struct uid_range *out, struct err *e)
     return 0;
 }
 
+/* A lock that can be had is nobody's. */
+static void forget_slot(int dir, uint32_t slot)
+{
+    char name[16];
+    int fd own_fd = lock_slot(dir, slot);
+    if (fd >= 0) {
+        (void)snprintf(name, sizeof name, "%u", slot);
+        (void)unlinkat(dir, name, 0);
+    }
+}
+
 void uids_forget(int64_t uid_base)
 {
     if (uid_base < UID_FIRST || (uid_base - UID_FIRST) / UID_RANGE >= UID_SLOTS) {
@@ -247,15 +259,23 @@ void uids_forget(int64_t uid_base)
     }
     struct err ignored;
     int dir own_fd = open_lock_dir(&ignored);
-    if (dir < 0) {
+    if (dir >= 0) {
+        forget_slot(dir, (uint32_t)((uid_base - UID_FIRST) / UID_RANGE));
+    }
+}
+
+void uids_sweep(void)
+{
+    DIR *dir = opendir(LOCK_DIR);
+    if (dir == NULL) {
         return;
     }
-    uint32_t slot = (uint32_t)((uid_base - UID_FIRST) / UID_RANGE);
-    int fd own_fd = lock_slot(dir, slot);
-    if (fd < 0) {
-        return;
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        int64_t slot = 0;
+        struct err ignored;
+        if (str_to_i64(str_from(entry->d_name), 0, UID_SLOTS - 1, &slot, &ignored) == 0) {
+            forget_slot(dirfd(dir), (uint32_t)slot);
+        }
     }
-    char name[16];
-    (void)snprintf(name, sizeof name, "%u", slot);
-    (void)unlinkat(dir, name, 0);
+    (void)closedir(dir);
 }

@@ -34,6 +34,8 @@ struct uid_range {
 int uids_take(struct arena *a, struct uid_range *out, struct err *e) MUST_CHECK;
 /* Removes the lock file of a slot that nobody holds any more. */
 void uids_forget(int64_t uid_base);
+/* The same for every slot, those of makers that died too. */
+void uids_sweep(void);
 
 /* What there is, without taking anything. */
 enum uid_mode uids_mode(struct arena *a, struct uid_range *subuids);

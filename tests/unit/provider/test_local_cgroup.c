@@ -1,3 +1,9 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/path.h"
 #include "provider/local/cgroup.h"
 #include "test.h"
 
@@ -109,6 +115,126 @@ static void test_only_our_folders_are_removed(void **state)
     assert_false(cgroup_is_ours(S("/sys/fs/cgroup/anybox/"), STR_EMPTY));
 }
 
+/* ---- making: plain folders stand in for the kernel's, with the files it would show ---- */
+
+#define ID "0123456789abcdef0123456789abcdef"
+
+struct tree {
+    char root[64];
+    struct arena arena;
+    struct err e;
+};
+
+static int setup(void **state)
+{
+    struct tree *t = calloc(1, sizeof *t);
+    (void)snprintf(t->root, sizeof t->root, "/tmp/anybox-test-XXXXXX");
+    assert_non_null(mkdtemp(t->root));
+    arena_init(&t->arena, 1u << 20);
+    *state = t;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct tree *t = *state;
+    assert_ok(fd_remove_tree(AT_FDCWD, t->root, &t->e), &t->e);
+    arena_fini(&t->arena);
+    free(t);
+    return 0;
+}
+
+static struct str at(struct tree *t, const char *below)
+{
+    return arena_printf(&t->arena, "%s%s", t->root, below);
+}
+
+static void put_file(struct tree *t, const char *path, const char *text)
+{
+    struct str dir = arena_str(&t->arena, path_dir(at(t, path)));
+    assert_ok(fd_mkdirs(dir.p, 0755, &t->e), &t->e);
+    assert_ok(fd_replace_file(AT_FDCWD, at(t, path).p, str_from(text), 0644, &t->e), &t->e);
+}
+
+static void assert_file(struct tree *t, const char *path, const char *want)
+{
+    struct str text;
+    assert_ok(fd_read_file(AT_FDCWD, at(t, path).p, 4096, &t->arena, &text, &t->e), &t->e);
+    assert_str(text, str_from(want));
+}
+
+static const struct limits want = {.memory_bytes = 64 << 20, .cpu_millis = 1500, .pids = 20};
+
+static void test_limits_of_v1(void **state)
+{
+    struct tree *t = *state;
+    put_file(t, "/memory/own/anybox/" ID "/memory.limit_in_bytes", "");
+    put_file(t, "/memory/own/anybox/" ID "/memory.memsw.limit_in_bytes", "");
+    put_file(t, "/cpu/anybox/" ID "/cpu.cfs_period_us", "");
+    put_file(t, "/cpu/anybox/" ID "/cpu.cfs_quota_us", "");
+    struct cgroup_host host = {0};
+    host.v1[CONTROL_MEMORY] = (struct cgroup_at){at(t, "/memory"), at(t, "/memory/own")};
+    host.v1[CONTROL_CPU] = (struct cgroup_at){at(t, "/cpu"), at(t, "/cpu")};
+    host.v1[CONTROL_PIDS] = (struct cgroup_at){at(t, "/pids"), at(t, "/pids")}; /* not there */
+    struct cgroup_set set;
+    cgroup_plan(&t->arena, &host, S(ID), &want, &set);
+    assert_int_equal(set.n_dirs, 2);
+    cgroup_make(&t->arena, &want, &set);
+    assert_int_equal(set.n_dirs, 2);
+    assert_int_equal(set.version[CONTROL_MEMORY], 1);
+    assert_int_equal(set.version[CONTROL_CPU], 1);
+    assert_int_equal(set.version[CONTROL_PIDS], 0);
+    assert_str(cgroup_text(&set), S("cgroup v1"));
+    assert_file(t, "/memory/own/anybox/" ID "/memory.limit_in_bytes", "67108864");
+    assert_file(t, "/memory/own/anybox/" ID "/memory.memsw.limit_in_bytes", "67108864");
+    assert_file(t, "/cpu/anybox/" ID "/cpu.cfs_quota_us", "150000");
+    assert_str(set.oom_file, at(t, "/memory/own/anybox/" ID "/memory.oom_control"));
+}
+
+/* Our own cgroup has processes and cannot hand out; the one above it can. */
+static void test_limits_of_v2_further_up(void **state)
+{
+    struct tree *t = *state;
+    put_file(t, "/slice/cgroup.procs", "");
+    put_file(t, "/slice/cgroup.subtree_control", "memory pids");
+    put_file(t, "/slice/cgroup.controllers", "cpu memory pids");
+    put_file(t, "/slice/own/cgroup.procs", "");
+    put_file(t, "/slice/own/cgroup.controllers", "memory pids");
+    put_file(t, "/slice/anybox/cgroup.subtree_control", "memory pids");
+    put_file(t, "/slice/anybox/" ID "/memory.max", "");
+    put_file(t, "/slice/anybox/" ID "/memory.swap.max", "");
+    put_file(t, "/slice/anybox/" ID "/pids.max", "");
+    const struct limits no_cpu = {.memory_bytes = 64 << 20, .pids = 20};
+    struct cgroup_host host = {.v2 = {at(t, ""), at(t, "/slice/own")}};
+    struct cgroup_set set;
+    cgroup_plan(&t->arena, &host, S(ID), &no_cpu, &set);
+    cgroup_make(&t->arena, &no_cpu, &set);
+    assert_int_equal(set.n_dirs, 1);
+    assert_str(set.dirs[0], at(t, "/slice/anybox/" ID));
+    assert_str(cgroup_text(&set), S("cgroup v2"));
+    assert_file(t, "/slice/anybox/" ID "/memory.max", "67108864");
+    assert_file(t, "/slice/anybox/" ID "/memory.swap.max", "0");
+    assert_file(t, "/slice/anybox/" ID "/pids.max", "28");
+    assert_str(set.oom_file, at(t, "/slice/anybox/" ID "/memory.events"));
+}
+
+static void test_nothing_to_be_had(void **state)
+{
+    struct tree *t = *state;
+    put_file(t, "/memory/x", "");
+    struct cgroup_host host = {.v2 = {at(t, ""), at(t, "/memory")}};
+    host.v1[CONTROL_MEMORY] = (struct cgroup_at){at(t, "/memory"), at(t, "/memory")};
+    struct cgroup_set set;
+    cgroup_plan(&t->arena, &host, S(ID), &want, &set);
+    assert_int_equal(set.n_dirs, 1);
+    cgroup_make(&t->arena, &want, &set); /* a plain folder has no limit to set */
+    assert_int_equal(set.n_dirs, 0);
+    assert_int_equal(cgroup_text(&set).len, 0);
+    assert_int_equal(access(at(t, "/memory/anybox").p, F_OK), -1);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -119,6 +245,9 @@ int main(void)
         cmocka_unit_test(test_mount_point_with_a_blank),
         cmocka_unit_test(test_nonsense),
         cmocka_unit_test(test_only_our_folders_are_removed),
+        T(test_limits_of_v1),
+        T(test_limits_of_v2_further_up),
+        T(test_nothing_to_be_had),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
