@@ -290,7 +290,10 @@ static void conn_turn(struct server *s, struct conn *c, int64_t now)
     if (c->closing || input_is_full(c)) {
         events = 0;
     }
-    watch_want(s, &c->watch, events | (c->out.len > 0 ? (uint32_t)EPOLLOUT : 0));
+    if (c->out.len > 0 || (c->task != NULL && c->task->started && !all_told(c, c->task))) {
+        events |= EPOLLOUT; /* more than one turn sends */
+    }
+    watch_want(s, &c->watch, events);
 }
 
 void conns_turn(struct server *s, int64_t now)

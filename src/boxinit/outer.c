@@ -115,6 +115,12 @@ static int make_listener(int *out, struct err *e)
 
 static int open_host_side(const struct spec *spec, struct box_fds *fds, struct err *e)
 {
+    /* First: what is opened below takes the next free number. */
+    fds->keep = spec->keep_fd ? KEEP_FD : -1;
+    if (spec->keep_fd && fcntl(KEEP_FD, F_GETFD) < 0) {
+        return err_set(e, ERR_INVALID, "the spec promises descriptor %d, which is not there",
+                       KEEP_FD);
+    }
     if (join_cgroups(spec, e) < 0 || open_counter(spec->oom_file, &fds->oom, e) < 0 ||
         open_counter(spec->memory_file, &fds->memory, e) < 0 ||
         make_listener(&fds->listener, e) < 0) {
@@ -123,11 +129,6 @@ static int open_host_side(const struct spec *spec, struct box_fds *fds, struct e
     fds->end = openat(FOLDER_FD, END_FILE, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fds->end < 0) {
         return err_sys(e, errno, "make " END_FILE " in the sandbox's folder");
-    }
-    fds->keep = spec->keep_fd ? KEEP_FD : -1;
-    if (spec->keep_fd && fcntl(KEEP_FD, F_GETFD) < 0) {
-        return err_set(e, ERR_INVALID, "the spec promises descriptor %d, which is not there",
-                       KEEP_FD);
     }
     return 0;
 }

@@ -127,26 +127,31 @@ static int arm_lifetime(struct server *s, struct err *e)
     return watch_open(s, &s->life, fd, EPOLLIN, on_lifetime, e);
 }
 
-/* How long the next turn may wait. */
+static int64_t sooner(int64_t wait, int64_t other)
+{
+    other = other < 0 ? 0 : other;
+    return wait < 0 || other < wait ? other : wait;
+}
+
+/* How long the next turn may wait; -1: until something happens. */
 static int wait_ms(struct server *s)
 {
-    int64_t now = server_now();
-    int64_t wait = tasks_next_ms(s);
+    int64_t due = tasks_next_ms(s);
+    int64_t wait = -1;
 
-    wait = wait > 0 ? wait - now : -1;
     if (s->reap_more) {
         return 0;
     }
+    if (due > 0) {
+        wait = sooner(wait, due - server_now());
+    }
     if (s->idle_ms > 0 && s->n_running == 0) {
-        int64_t left = s->idle_ms - server_idle_ms(s, s->used_ms);
-
-        wait = wait < 0 || left < wait ? left : wait;
-        wait = wait < 0 ? 0 : wait;
+        wait = sooner(wait, s->idle_ms - server_idle_ms(s, s->used_ms));
     }
-    if (s->n_conns > 0 && (wait < 0 || wait > HOUSEKEEPING_MS)) {
-        wait = HOUSEKEEPING_MS;
+    if (s->n_conns > 0) {
+        wait = sooner(wait, HOUSEKEEPING_MS);
     }
-    return wait > INT32_MAX ? INT32_MAX : (int)(wait < -1 ? 0 : wait);
+    return wait > INT32_MAX ? INT32_MAX : (int)wait;
 }
 
 /* ---- the loop -------------------------------------------------------------- */

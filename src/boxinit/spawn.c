@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/own.h"
@@ -86,7 +86,7 @@ static struct failure exec_first(const struct child *c)
         }
         if (errnum == EACCES) {
             why.errnum = EACCES; /* like a shell: look further, but tell this in the end */
-        } else if (errnum != ENOENT && errnum != ENOTDIR) {
+        } else if (errnum != ENOENT && errnum != ENOTDIR && errnum != ENAMETOOLONG) {
             why.errnum = errnum;
             return why;
         }
@@ -176,10 +176,19 @@ static void pipes_close(struct pipes *p)
     close_pipe(p->report);
 }
 
-static int pipes_open(struct pipes *p, bool with_input, struct err *e)
+/* /dev/stdout and the like open the pipe again, by its inode, which is ours: it must let
+ * the payload in. Nobody else can reach it. */
+static int let_payload_reopen(int fd, enum uid_mode mode)
+{
+    return mode == UIDS_ONE || fd < 0 ? 0 : fchmod(fd, 0666);
+}
+
+static int pipes_open(struct pipes *p, bool with_input, enum uid_mode mode, struct err *e)
 {
     if ((with_input && pipe2(p->in, O_CLOEXEC) < 0) || pipe2(p->out, O_CLOEXEC) < 0 ||
-        pipe2(p->err, O_CLOEXEC) < 0 || pipe2(p->report, O_CLOEXEC) < 0) {
+        pipe2(p->err, O_CLOEXEC) < 0 || pipe2(p->report, O_CLOEXEC) < 0 ||
+        let_payload_reopen(p->in[0], mode) < 0 || let_payload_reopen(p->out[0], mode) < 0 ||
+        let_payload_reopen(p->err[0], mode) < 0) {
         return err_sys(e, errno, "make the command's pipes");
     }
     /* Only our ends: a program may not expect EAGAIN on its own. */
@@ -223,7 +232,7 @@ int spawn(struct server *s, struct task *t, const struct request *r, struct err 
 
     arena_init(&a, 64u << 20);
     fill_child(&c, &a, s, t, r);
-    if (pipes_open(&p, r->with_input, e) < 0) {
+    if (pipes_open(&p, r->with_input, s->spec->uid_mode, e) < 0) {
         pipes_close(&p);
         return -1;
     }
