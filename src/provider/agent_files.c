@@ -173,13 +173,45 @@ static int add_chunk(struct talk *t, const struct source *from, bool *done, stru
     return finish(&w, e);
 }
 
+/* A file on its way into a box. */
+struct upload {
+    struct talk *talk;
+    const struct source *from;
+    bool readable; /* from->read() will not block */
+    bool done;     /* all of it was read */
+};
+
+static int add_chunks(struct upload *u, struct err *e)
+{
+    while (!u->done && u->readable && u->talk->out.len < DATA_MAX) {
+        if (add_chunk(u->talk, u->from, &u->done, e) < 0) {
+            return -1;
+        }
+        u->readable = u->from->fd < 0;
+    }
+    return talk_flush(u->talk, e);
+}
+
+/* Until there is an answer, room to send more, or more to send. */
+static int wait_upload(struct upload *u, const struct ctx *ctx, struct err *e)
+{
+    bool may_block = u->from->fd >= 0;
+    struct pollfd extra = {.fd = may_block ? u->from->fd : u->talk->fd,
+                           .events = may_block ? POLLIN : POLLOUT};
+    bool wait_more = !u->done && !talk_unsent(u->talk);
+    if (talk_wait(u->talk, ctx, wait_more ? &extra : NULL, 0, e) < 0) {
+        return -1;
+    }
+    u->readable = !may_block || (wait_more && extra.revents != 0);
+    return 0;
+}
+
 /* Sends the contents while it watches for an answer that comes early: a FAIL. An error
  * of the source just ends the connection, which leaves the file as it was. */
 static int send_chunks(struct talk *t, const struct ctx *ctx, const struct source *from,
                        struct frame *answer, struct err *e)
 {
-    bool done = false;
-    bool readable = from->fd < 0;
+    struct upload u = {.talk = t, .from = from, .readable = from->fd < 0};
     for (;;) {
         int got = talk_next(t, answer, e);
         if (got != 0) {
@@ -188,22 +220,9 @@ static int send_chunks(struct talk *t, const struct ctx *ctx, const struct sourc
         if (t->closed) {
             return err_set(e, ERR_GONE, "it ended before the file was written");
         }
-        while (!done && readable && t->out.len < DATA_MAX) {
-            if (add_chunk(t, from, &done, e) < 0) {
-                return -1;
-            }
-            readable = from->fd < 0;
-        }
-        if (talk_flush(t, e) < 0) {
+        if (add_chunks(&u, e) < 0 || wait_upload(&u, ctx, e) < 0) {
             return -1;
         }
-        struct pollfd extra = {.fd = from->fd < 0 ? t->fd : from->fd,
-                               .events = from->fd < 0 ? POLLOUT : POLLIN};
-        bool wait_more = !done && !talk_unsent(t);
-        if (talk_wait(t, ctx, wait_more ? &extra : NULL, 0, e) < 0) {
-            return -1;
-        }
-        readable = from->fd < 0 || (wait_more && extra.revents != 0);
     }
 }
 

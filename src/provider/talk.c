@@ -137,7 +137,9 @@ static int failed(struct frame f, struct err *e)
     buf_init(&text, FAIL_TEXT);
     plain_text(str_head(said, FAIL_TEXT), &text);
     for (size_t i = 0; i < text.len; i++) {
-        text.p[i] = text.p[i] == '\n' || text.p[i] == '\t' ? ' ' : text.p[i];
+        if (text.p[i] == '\n' || text.p[i] == '\t') {
+            text.p[i] = ' ';
+        }
     }
     (void)err_set(e, fail_kind(kind), "%.*s", STR_ARG(buf_str(&text)));
     e->sys = errnum <= 4095 ? (int)errnum : 0;

@@ -133,7 +133,7 @@ int meta_parse(struct str text, struct meta *out, struct err *e)
     *out = (struct meta){0};
     struct str rest = text;
     struct str first = str_cut(text, '\n', &rest);
-    if (!str_starts(first, S("version="))) {
+    if (!str_starts(first, S("version=")) || str_has(text, '\0')) {
         return err_set(e, ERR_PROTOCOL, "the info file of this sandbox cannot be read");
     }
     while (rest.len > 0) {

@@ -26,9 +26,10 @@ static struct str hostname(struct arena *a, const struct box_spec *spec)
     for (size_t i = 0; i < name.len && n < 63; i++) {
         char c = name.p[i];
         bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (fine || n > 0) {
+        if (fine) {
             label[n++] = c;
-            label[n - 1] = fine ? c : '-';
+        } else if (n > 0) {
+            label[n++] = '-';
         }
     }
     while (n > 0 && label[n - 1] == '-') {

@@ -102,6 +102,7 @@ static void test_what_cannot_be_read(void **state)
     for (size_t i = 0; i < COUNTOF(bad); i++) {
         assert_fails(meta_parse(str_from(bad[i]), &m, &fx->e), &fx->e, ERR_PROTOCOL, "info file");
     }
+    assert_fails(meta_parse(S("version=1\nname=a\0b\n"), &m, &fx->e), &fx->e, ERR_PROTOCOL, "info");
     assert_ok(meta_parse(S("version=2\nfuture=yes\npid=5\n"), &m, &fx->e), &fx->e);
     assert_int_equal(m.pid, 5);
 }
