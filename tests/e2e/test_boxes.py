@@ -284,7 +284,20 @@ def test_kill_minus_nine_of_inits_at_random_moments_leaves_nothing(host):
         client.tool("delete_sandbox", sandbox_name=name)
     client.tool("list_sandboxes")
     assert wait_until(lambda: not host.residue(), 5), host.residue()
-    assert client.bash("echo fine")["stdout"] == "fine\n"
+    client.tool("create_sandbox", name="after")
+    assert client.bash("echo fine", sandbox_name="after")["stdout"] == "fine\n"
+
+
+def test_that_the_selected_box_died_is_told_once_then_a_new_one_is_made(host):
+    client = host.server()
+    client.tool("create_sandbox", name="mortal")
+    client.bash("echo data > /workspace/f")
+    for pid in inits(host):
+        os.kill(pid, signal.SIGKILL)
+    error = client.tool_error("exec_bash", command="cat /workspace/f")
+    assert error["code"] == "gone" and "mortal" in error["error"]
+    answer = client.bash("ls -A /workspace")
+    assert answer["stdout"] == "" and "note" in answer
 
 
 def test_a_lifetime_ends_the_box_even_while_it_is_used(host):
