@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -321,12 +320,10 @@ static int set_wal_patiently(struct store *s, struct err *e)
     int64_t until = clock_mono_ms() + BUSY_MS;
 
     while (set_wal(s, e) < 0) {
-        const struct timespec pause = {.tv_nsec = 5000000};
-
         if (e->kind != ERR_UNREACHABLE || clock_mono_ms() >= until) {
             return -1;
         }
-        (void)nanosleep(&pause, NULL);
+        (void)sqlite3_sleep(5); /* as its busy handler would */
     }
     return 0;
 }

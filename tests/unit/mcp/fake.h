@@ -204,6 +204,7 @@ UNUSED static char *fake_text(struct fake *f, size_t i, bool *is_error)
 
 static void assert_has(const char *text, const char *part)
 {
+    assert_non_null(text);
     if (strstr(text, part) == NULL) {
         fail_msg("%s\n  lacks %s", text, part);
     }
