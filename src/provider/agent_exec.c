@@ -70,6 +70,7 @@ static int exec_argv(struct box *b, const struct ctx *ctx, const struct exec_req
         id = str_from(minted);
     }
     struct run r own_run = {
+        .box = b,
         .talk = TALK_NONE,
         .id = id,
         .sink = output,
@@ -80,7 +81,7 @@ static int exec_argv(struct box *b, const struct ctx *ctx, const struct exec_req
         add_exec(&r.talk, id, req, argv->words, argv->n, e) < 0) {
         return -1;
     }
-    return run_follow(&r, b, ctx, req->window_ms, out, e);
+    return run_follow(&r, ctx, req->window_ms, out, e);
 }
 
 int agent_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
@@ -110,6 +111,7 @@ static int task_attach(struct box *b, const struct ctx *ctx, struct str id, uint
         return -1;
     }
     struct run r own_run = {
+        .box = b,
         .talk = TALK_NONE,
         .id = id,
         .sink = output,
@@ -125,7 +127,7 @@ static int task_attach(struct box *b, const struct ctx *ctx, struct str id, uint
     if (!wire_end(&w)) {
         return err_set(e, ERR_BUG, "an attach request did not fit its buffer");
     }
-    return run_follow(&r, b, ctx, window_ms, out, e);
+    return run_follow(&r, ctx, window_ms, out, e);
 }
 
 static int get_task(const struct ctx *ctx, struct frame f, struct task_state *out, struct err *e)

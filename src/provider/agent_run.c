@@ -124,12 +124,16 @@ static int take_frames(struct run *r, struct err *e)
     return 1;
 }
 
-static int lost(const struct run *r, struct err *e)
+/* The connection ended. Whoever opens connections may know why the box did. */
+static int lost(const struct run *r, const struct ctx *ctx, struct err *e)
 {
-    if (r->started) {
-        return err_set(e, ERR_UNREACHABLE, "the sandbox ended while the command ran");
-    }
-    return err_set(e, ERR_GONE, "the sandbox ended before the command started");
+    struct talk probe own_talk = TALK_NONE;
+    struct err why = {0};
+    bool known = talk_open(&probe, r->box, ctx, &why) < 0 && why.kind == ERR_GONE;
+    (void)err_set(e, r->started ? ERR_UNREACHABLE : ERR_GONE, "the sandbox ended %s%s%s",
+                  r->started ? "while the command ran" : "before the command started",
+                  known ? ": " : "", known ? why.msg : "");
+    return -1;
 }
 
 /* ---- what we say -------------------------------------------------------------- */
@@ -176,7 +180,7 @@ static int run_until(struct run *r, const struct ctx *ctx, int64_t until_ms, str
             return got;
         }
         if (r->talk.closed) {
-            return lost(r, e);
+            return lost(r, ctx, e);
         }
         if (feed(r, readable, e) < 0 || talk_flush(&r->talk, e) < 0) {
             return -1;
@@ -224,13 +228,13 @@ int run_kill(struct box *b, const struct ctx *ctx, struct str id, uint32_t grace
 
 /* The caller wants no more of it. Errors here change nothing: the caller's own reason
  * is what is answered. */
-static void stop(struct run *r, struct box *b, const struct ctx *ctx)
+static void stop(struct run *r, const struct ctx *ctx)
 {
     struct ctx quiet = {.arena = ctx->arena, .deadline_ms = clock_mono_ms() + STOP_WAIT_MS};
     struct err ignored = {0};
     r->input = NULL;
     if (r->had_input) {
-        (void)!run_kill(b, &quiet, r->id, STOP_GRACE_MS, &ignored);
+        (void)!run_kill(r->box, &quiet, r->id, STOP_GRACE_MS, &ignored);
     } else {
         (void)!add_kill(&r->talk, r->id, STOP_GRACE_MS);
     }
@@ -257,8 +261,8 @@ static void leave(struct run *r, const struct ctx *ctx)
 }
 
 /* Sends the request that is in r->talk.out and follows the command. */
-int run_follow(struct run *r, struct box *b, const struct ctx *ctx, int64_t window_ms,
-               struct exec_result *out, struct err *e)
+int run_follow(struct run *r, const struct ctx *ctx, int64_t window_ms, struct exec_result *out,
+               struct err *e)
 {
     int64_t began_ms = clock_mono_ms();
     int64_t until_ms = window_ms > 0 ? began_ms + window_ms : 0;
@@ -266,7 +270,7 @@ int run_follow(struct run *r, struct box *b, const struct ctx *ctx, int64_t wind
     if (rc < 0) {
         if (r->stopped) {
             struct err why = *e;
-            stop(r, b, ctx);
+            stop(r, ctx);
             *e = why;
         }
         return -1;

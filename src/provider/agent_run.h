@@ -6,6 +6,7 @@
 #include "provider/talk.h"
 
 struct run {
+    struct box *box;
     struct talk talk;
     struct str id;
     const struct sink *sink;    /* NULL: output is dropped */
@@ -21,8 +22,8 @@ void run_fini(struct run *r);
 #define own_run CLEANUP(run_fini)
 
 /* Sends the request that is in r->talk.out and follows the command, as exec() does. */
-int run_follow(struct run *r, struct box *b, const struct ctx *ctx, int64_t window_ms,
-               struct exec_result *out, struct err *e) MUST_CHECK;
+int run_follow(struct run *r, const struct ctx *ctx, int64_t window_ms, struct exec_result *out,
+               struct err *e) MUST_CHECK;
 
 /* Kills a command over a connection of its own. */
 int run_kill(struct box *b, const struct ctx *ctx, struct str id, uint32_t grace_ms, struct err *e)

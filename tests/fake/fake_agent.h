@@ -15,7 +15,7 @@
 #include "base/buf.h"
 #include "provider/over_agent.h"
 
-#define FAKE_CONNECTIONS 4
+#define FAKE_CONNECTIONS 6
 #define FAKE_STEPS       32
 
 enum fake_do {

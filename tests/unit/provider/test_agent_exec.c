@@ -222,19 +222,44 @@ static void test_fail_before_and_after_start(void **state)
     assert_fails(run(fx), &fx->e, ERR_LIMIT, "too many connections");
 }
 
+/* After each of them one more connection is opened, to be told why. */
 static void test_early_end(void **state)
 {
     struct fixture *fx = *state;
-    fake_hello(&fx->fake, 1);
-    fake_hear(&fx->fake, 1, FRAME_EXEC);
     fake_hello(&fx->fake, 2);
-    fake_started(&fx->fake, 2);
-    fake_data(&fx->fake, 2, 0, 0, S("so far"));
+    fake_hear(&fx->fake, 2, FRAME_EXEC);
+    fake_hello(&fx->fake, 4);
+    fake_started(&fx->fake, 4);
+    fake_data(&fx->fake, 4, 0, 0, S("so far"));
 
     assert_fails(run(fx), &fx->e, ERR_GONE, "before the command started");
     assert_fails(run(fx), &fx->e, ERR_GONE, "before the command started");
     assert_fails(run(fx), &fx->e, ERR_UNREACHABLE, "ended while the command ran");
+    assert_string_equal(fx->e.msg, "the sandbox ended while the command ran");
     assert_str(buf_str(&fx->got[0]), S("so far"));
+}
+
+static int say_gone(struct box *b, const struct ctx *ctx, struct err *e)
+{
+    (void)b, (void)ctx;
+    return err_set(e, ERR_GONE, "it has ended: its lifetime of 5 s was over");
+}
+
+static void let_connections_fail(void *arg)
+{
+    ((struct fake_agent *)arg)->agent.connect = say_gone;
+}
+
+static void test_end_with_a_reason(void **state)
+{
+    struct fixture *fx = *state;
+    fake_hello(&fx->fake, 0);
+    fake_started(&fx->fake, 0);
+    struct fake_step *step = fake_add(&fx->fake, 0, FAKE_CALL);
+    step->call = let_connections_fail;
+    step->arg = &fx->fake;
+    assert_fails(run(fx), &fx->e, ERR_UNREACHABLE,
+                 "while the command ran: it has ended: its lifetime of 5 s was over");
 }
 
 static void test_garbage(void **state)
@@ -686,6 +711,7 @@ int main(void)
         T(test_other_versions),
         T(test_fail_before_and_after_start),
         T(test_early_end),
+        T(test_end_with_a_reason),
         T(test_garbage),
         T(test_frames_in_the_wrong_place),
         T(test_large_input),
