@@ -206,34 +206,60 @@ struct str proc_self_dir(struct arena *a)
     return arena_str(a, path_dir((struct str){target, (size_t)len}));
 }
 
-long long proc_start_time(pid_t pid)
+/* The text of /proc/PID/stat. */
+static ssize_t read_stat(pid_t pid, char *text, size_t cap, struct err *e)
+{
+    char path[40];
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    int fd own_fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? err_sys(e, errno, "open %s", path) : fd_read(fd, text, cap, e);
+}
+
+/* -1, and e->sys is ENOENT or ESRCH when there is no such process. */
+static long long read_start_time(pid_t pid, struct err *e)
 {
     enum { START_TIME = 22, AFTER_NAME = 3 }; /* fields of /proc/PID/stat, from 1 */
-    char path[40];
     char text[1024];
     int64_t ticks;
     struct str rest;
     const char *name_end;
-    ssize_t len;
-    struct err e;
-    int fd own_fd = -1;
+    ssize_t len = read_stat(pid, text, sizeof(text), e);
 
-    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    len = fd < 0 ? -1 : fd_read(fd, text, sizeof(text), &e);
-    /* The name is the second field, in parentheses, and may hold anything. */
-    name_end = len > 0 ? memrchr(text, ')', (size_t)len) : NULL;
-    if (name_end == NULL) {
+    if (len < 0) {
         return -1;
+    }
+    /* The name is the second field, in parentheses, and may hold anything. */
+    name_end = memrchr(text, ')', (size_t)len);
+    if (name_end == NULL) {
+        return err_set(e, ERR_SYSTEM, "the state of process %d cannot be read", (int)pid);
     }
     rest = str_skip((struct str){text, (size_t)len}, (size_t)(name_end - text) + 2);
     for (int field = AFTER_NAME; field < START_TIME; field++) {
         (void)str_cut(rest, ' ', &rest);
     }
-    if (str_to_i64(str_cut(rest, ' ', &rest), 0, INT64_MAX, &ticks, &e) < 0) {
+    if (str_to_i64(str_cut(rest, ' ', &rest), 0, INT64_MAX, &ticks, e) < 0) {
         return -1;
     }
     return ticks;
+}
+
+long long proc_start_time(pid_t pid)
+{
+    struct err ignored;
+
+    return read_start_time(pid, &ignored);
+}
+
+bool proc_is_gone(pid_t pid, long long start)
+{
+    struct err e = {0};
+    long long now = read_start_time(pid, &e);
+
+    if (now < 0) {
+        return e.sys == ENOENT || e.sys == ESRCH;
+    }
+    return start >= 0 && now != start;
 }
 
 struct str proc_boot_id(struct arena *a)

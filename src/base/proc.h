@@ -36,6 +36,10 @@ struct str proc_self_dir(struct arena *a);
 /* A process's start time in clock ticks since boot (field 22 of /proc/PID/stat),
  * which with the boot id names a process for ever. -1: no such process. */
 long long proc_start_time(pid_t pid);
+/* The process of that pid and start time (-1: not known) does certainly not exist any
+ * more. False also when it cannot be told, as when no descriptor is left to look with:
+ * what hangs on a process's life must not be removed for that. */
+bool proc_is_gone(pid_t pid, long long start);
 /* /proc/sys/kernel/random/boot_id without the newline; empty where unknown. */
 struct str proc_boot_id(struct arena *a);
 

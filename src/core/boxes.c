@@ -260,7 +260,7 @@ void boxes_lost(struct boxes *bs, const struct ctx *ctx, struct str id, struct s
 
 bool boxes_starter_is_dead(const struct box_row *row)
 {
-    return proc_start_time((pid_t)row->starter_pid) != row->starter_start;
+    return proc_is_gone((pid_t)row->starter_pid, row->starter_start);
 }
 
 void boxes_abandon(struct boxes *bs, const struct ctx *ctx, const struct box_row *row)

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -218,6 +219,40 @@ static void knows_itself(void **state)
     assert_int_equal(proc_boot_id(&a).len, 36);
 }
 
+static void tells_who_is_gone(void **state)
+{
+    const char *const argv[] = {"true", NULL};
+    struct proc_spec spec = {.file = "true", .argv = argv};
+    struct ctx ctx = {0};
+    long long start = proc_start_time(getpid());
+    int status = 0;
+    pid_t pid = 0;
+    struct err e;
+
+    (void)state;
+    assert_false(proc_is_gone(getpid(), start));
+    assert_false(proc_is_gone(getpid(), -1));
+    assert_true(proc_is_gone(getpid(), start + 1)); /* the number was given to another one */
+    assert_ok(proc_spawn(&spec, &pid, &e), &e);
+    assert_ok(proc_wait(&ctx, pid, &status, &e), &e);
+    assert_true(proc_is_gone(pid, -1));
+}
+
+static void nobody_is_gone_for_want_of_a_descriptor(void **state)
+{
+    struct rlimit old;
+    struct rlimit none;
+    bool gone;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    none = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    gone = proc_is_gone(getpid(), 1);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    assert_false(gone);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +266,8 @@ int main(void)
         cmocka_unit_test(resets_signals),
         cmocka_unit_test(can_start_a_session),
         cmocka_unit_test(knows_itself),
+        cmocka_unit_test(tells_who_is_gone),
+        cmocka_unit_test(nobody_is_gone_for_want_of_a_descriptor),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
