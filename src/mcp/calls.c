@@ -209,7 +209,7 @@ static void refuse(struct running *r, const struct err *e)
     struct buf text own_buf = {0};
 
     buf_init(&text, 2048);
-    if (e->kind == ERR_LIMIT) {
+    if (e->kind == ERR_LIMIT && e->sys == 0) {
         char sentence[160];
 
         (void)snprintf(sentence, sizeof(sentence),
