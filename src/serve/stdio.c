@@ -191,11 +191,12 @@ static void read_input(struct stdio *io)
 static void step(struct stdio *io)
 {
     size_t queued = outbox_queued(&io->out);
+    bool full = queued >= QUEUE_FULL;
     struct pollfd fds[] = {
         {.fd = io->signals, .events = POLLIN},
         {.fd = io->out.wake, .events = POLLIN},
         {.fd = io->out.end.fd, .events = queued > 0 ? POLLOUT : 0},
-        {.fd = queued < QUEUE_FULL ? io->in.fd : -1, .events = POLLIN},
+        {.fd = io->in.fd, .events = full ? POLLRDHUP : POLLIN},
     };
     uint64_t count;
 
@@ -217,7 +218,9 @@ static void step(struct stdio *io)
         leave(io, "output closed");
     }
     check_parent(io);
-    if (fds[3].revents != 0 && io->leaving == NULL) {
+    if (fds[3].revents != 0 && full) {
+        leave(io, "the client left with answers unread");
+    } else if (fds[3].revents != 0 && io->leaving == NULL) {
         read_input(io);
     }
 }
