@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/path.h"
@@ -155,6 +156,18 @@ static void open_missing_std(void)
     }
 }
 
+/* Every sandbox in use and every running call holds descriptors, and the usual soft limit
+ * is meant for programs that use select(). Boxes inherit it; commands get their own. */
+static void raise_open_files(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
 static int print_version(const struct cli *cli)
 {
     struct buf text own_buf = {0};
@@ -177,6 +190,7 @@ int main(int argc, char **argv)
     int status = EXIT_SUCCESS;
 
     open_missing_std();
+    raise_open_files();
     int at = cli_options(&cli, opts, COUNTOF(opts), argc, argv, &status);
     if (at < 0) {
         return status;
