@@ -19,17 +19,16 @@ stage() { # stage DESTDIR PREFIX
 
 # Which packages the program's libraries come from.
 depends() {
-    local libs
-    libs=$(objdump -p "$1" | awk '$1 == "NEEDED" { print $2 }')
-    for lib in $libs; do
-        local path
-        path=$(ldconfig -p | awk -v lib="$lib" '$1 == lib { print $NF; exit }')
-        # The file may be registered under /lib or /usr/lib; they are one folder.
-        dpkg-query -S "$(readlink -f "$path")" 2>/dev/null ||
-            dpkg-query -S "*/$(basename "$(readlink -f "$path")")"
+    local lib path
+    for lib in $(objdump -p "$1" | awk '$1 == "NEEDED" { print $2 }'); do
+        path=$(ldd "$1" | awk -v lib="$lib" '$1 == lib { print $3 }')
+        # /lib is a link to /usr/lib; a package may have registered either.
+        dpkg-query -S "$path" 2>/dev/null || dpkg-query -S "/usr$path" 2>/dev/null ||
+            dpkg-query -S "${path#/usr}"
     done | cut -d: -f1 | sort -u | while read -r package; do
-        # At least the version that it was built with, without revision.
-        dpkg-query -W -f='${Package} (>= ${Version})\n' "$package:$arch" | sed 's/[-+][^)]*)/)/'
+        # At least the version that it was built with, without Debian's revision.
+        version=$(dpkg-query -W -f='${Version}' "$package:$arch")
+        echo "$package (>= ${version%%[-+]*})"
     done | paste -sd, | sed 's/,/, /g'
 }
 
