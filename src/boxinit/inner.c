@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -12,6 +11,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "boxinit/box.h"
+#include "boxinit/fds.h"
 #include "boxinit/ids.h"
 #include "boxinit/limits.h"
 #include "boxinit/rootfs.h"
@@ -27,37 +27,11 @@ static int raise_loopback(struct err *e)
     return 0;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    return *(const int *)a - *(const int *)b;
-}
-
-/* Closes every descriptor above stderr but these. */
-static int close_others(int *keep, size_t n, struct err *e)
-{
-    unsigned from = 3;
-
-    qsort(keep, n, sizeof(*keep), by_number);
-    for (size_t i = 0; i < n; i++) {
-        if (keep[i] < (int)from) {
-            continue; /* -1, or the same one twice */
-        }
-        if ((unsigned)keep[i] > from && close_range(from, (unsigned)keep[i] - 1, 0) < 0) {
-            return err_sys(e, errno, "close descriptors");
-        }
-        from = (unsigned)keep[i] + 1;
-    }
-    if (close_range(from, ~0u, 0) < 0) {
-        return err_sys(e, errno, "close descriptors");
-    }
-    return 0;
-}
-
 static int set_up(const struct spec *spec, struct box_fds *fds, int go, int answer, struct err *e)
 {
     int keep[] = {fds->listener, fds->end, fds->oom, fds->memory, fds->keep, go, answer};
 
-    if (close_others(keep, COUNTOF(keep), e) < 0) {
+    if (fds_close_others(keep, COUNTOF(keep), e) < 0) {
         return -1;
     }
     if (setsid() < 0) {

@@ -55,6 +55,10 @@ static void child_ended(struct server *s, pid_t pid, int status)
 {
     struct list *pos;
 
+    if (pid == s->spare.pid) {
+        spare_ended(s);
+        return;
+    }
     for (size_t i = 0; i < COUNTOF(s->workers); i++) {
         if (s->workers[i] == pid) {
             s->workers[i] = 0;
@@ -137,6 +141,7 @@ static int64_t sooner(int64_t wait, int64_t other)
 static int wait_ms(struct server *s)
 {
     int64_t due = tasks_next_ms(s);
+    int64_t spare_due = spare_next_ms(s);
     int64_t wait = -1;
 
     if (s->reap_more) {
@@ -144,6 +149,9 @@ static int wait_ms(struct server *s)
     }
     if (due > 0) {
         wait = sooner(wait, due - server_now());
+    }
+    if (spare_due > 0) {
+        wait = sooner(wait, spare_due - server_now());
     }
     if (s->idle_ms > 0 && s->n_running == 0) {
         wait = sooner(wait, s->idle_ms - server_idle_ms(s, s->used_ms));
@@ -176,6 +184,7 @@ static void turn(struct server *s)
     tasks_turn(s, now);
     conns_turn(s, now);
     drains_sweep(s);
+    spare_turn(s, now);
     if (s->shutdown_asked) {
         s->end = "shutdown";
     } else if (s->end == NULL && s->idle_ms > 0 && s->n_running == 0 &&
@@ -233,6 +242,7 @@ int server_prepare(struct server *s, const struct spec *spec, const struct box_f
                    struct err *e)
 {
     *s = (struct server){.spec = spec, .fds = *fds, .epoll = -1};
+    s->spare = (struct spare){.order = -1, .pipes = CHILD_NO_PIPES};
     list_init(&s->conns);
     list_init(&s->tasks);
     list_init(&s->drains);

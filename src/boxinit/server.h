@@ -19,6 +19,7 @@
 #include "base/buf.h"
 #include "base/capture.h"
 #include "base/list.h"
+#include "boxinit/spare.h"
 #include "boxinit/spec.h"
 
 #define CONNS_MAX      64
@@ -120,7 +121,8 @@ struct server {
     struct watch listener, child, life;
     struct list conns, tasks, drains;
     unsigned n_conns, n_running, n_drains;
-    pid_t workers[WORKERS_MAX];     /* 0: free */
+    pid_t workers[WORKERS_MAX]; /* 0: free */
+    struct spare spare;
     int64_t used_ms;                /* last request or end of a command */
     int64_t asked_before_ms;        /* used_ms before the request that is being answered */
     _Atomic int64_t *files_used_ms; /* the same by the file workers; shared memory */

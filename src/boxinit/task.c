@@ -266,6 +266,7 @@ static bool check_start(struct server *s, struct task *t, int64_t now)
     }
     if (!t->started) {
         t->started = true;
+        s->spare.wanted = true;
         watch_close(s, &t->start);
     }
     return true;

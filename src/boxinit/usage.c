@@ -53,16 +53,19 @@ static uint64_t memory_used(const struct server *s)
 void usage_answer(struct server *s, struct conn *c)
 {
     int64_t left = s->ends_boot_ms > 0 ? s->ends_boot_ms - clock_boot_ms() : 0;
+    uint32_t processes = kill_count();
     struct statvfs disk = {0};
     struct wire_out w;
 
+    /* The spare is ours, not the user's. */
+    processes -= s->spare.pid != 0 && processes > 0;
     (void)statvfs(BOX_WORK_DIR, &disk);
     w = wire_begin(&c->out, FRAME_USAGE_IS);
     wire_u64(&w, memory_used(s));
     wire_u64(&w, s->spec->memory_limit);
     wire_u64(&w, (uint64_t)(disk.f_blocks - disk.f_bfree) * disk.f_frsize);
     wire_u64(&w, (uint64_t)disk.f_blocks * disk.f_frsize);
-    wire_u32(&w, kill_count());
+    wire_u32(&w, processes);
     wire_u32(&w, s->n_running);
     wire_u64(&w, (uint64_t)server_idle_ms(s, s->asked_before_ms));
     /* 0 means that there is no end: the last millisecond is told as 1. */
