@@ -1,5 +1,6 @@
 #include "provider/local/cgroup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -20,6 +21,7 @@
 #define TEXT_MAX      (1u << 20)
 #define DEPTH_MAX     32
 #define MAKE_TRIES    10
+#define ID_DIGITS     32
 
 /* ---- small files ---------------------------------------------------------------------- */
 
@@ -313,5 +315,44 @@ int cgroup_remove(const struct ctx *ctx, struct str dir, struct err *e)
         if (ctx_wait(&quiet, NULL, 0, clock_mono_ms() + REMOVE_GAP_MS, e) < 0) {
             return -1;
         }
+    }
+}
+
+/* rmdir() refuses a cgroup with processes, so only dead boxes' go. The time of a folder is
+ * never before its making. */
+static void sweep_below(struct arena *a, struct str top, int64_t older_than_s)
+{
+    const char *ours = file_in(a, top, OUR_FOLDER);
+    DIR *dir = opendir(ours);
+    if (dir == NULL) {
+        return;
+    }
+    int64_t now_s = clock_wall_ms() / 1000;
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        struct stat is;
+        if (strlen(entry->d_name) == ID_DIGITS &&
+            fstatat(dirfd(dir), entry->d_name, &is, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISDIR(is.st_mode) && now_s - is.st_mtim.tv_sec >= older_than_s) {
+            (void)unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
+        }
+    }
+    (void)closedir(dir);
+    (void)rmdir(ours);
+}
+
+void cgroup_sweep(struct arena *a, const struct cgroup_host *host, int64_t older_than_s)
+{
+    for (int c = 0; c < CONTROLS; c++) {
+        if (host->v1[c].own.len > 0) {
+            sweep_below(a, host->v1[c].own, older_than_s);
+        }
+    }
+    struct str top = host->v2.own;
+    for (int i = 0; i < DEPTH_MAX && top.len > 0; i++) {
+        sweep_below(a, top, older_than_s);
+        if (top.len <= host->v2.mount.len) {
+            return;
+        }
+        top = path_dir(top);
     }
 }

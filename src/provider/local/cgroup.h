@@ -64,5 +64,8 @@ struct str cgroup_text(const struct cgroup_set *set);
 bool cgroup_is_ours(struct str dir, struct str id);
 /* Kills what is still in there and removes it. Missing is success. */
 int cgroup_remove(const struct ctx *ctx, struct str dir, struct err *e) MUST_CHECK;
+/* Removes cgroups whose box and whose record of it are both gone: those below ours that
+ * have been empty for longer than it takes to make a box. */
+void cgroup_sweep(struct arena *a, const struct cgroup_host *host, int64_t older_than_s);
 
 #endif

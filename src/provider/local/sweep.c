@@ -17,6 +17,7 @@
 
 #define KILL_WAIT_MS 10000
 #define ASK_MS       1000
+#define MAKING_S     120 /* nobody takes longer to make a box */
 
 int local_kill(const struct meta *m, const struct ctx *ctx, struct err *e)
 {
@@ -138,6 +139,9 @@ int local_sweep(struct provider *p, const struct ctx *ctx, struct err *e)
         }
     }
     (void)closedir(dir);
+    struct cgroup_host host;
+    cgroup_host_read(ctx->arena, &host);
+    cgroup_sweep(ctx->arena, &host, MAKING_S);
     uids_sweep();
     return rc;
 }

@@ -233,6 +233,30 @@ static void test_nothing_to_be_had(void **state)
     assert_int_equal(access(at(t, "/memory/anybox").p, F_OK), -1);
 }
 
+static void test_sweep(void **state)
+{
+    struct tree *t = *state;
+    const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    const char *const dirs[] = {"/memory/anybox/" ID, "/memory/anybox/other", "/top/anybox/" ID,
+                                "/top/own/anybox/fedcba9876543210fedcba9876543210"};
+    for (size_t i = 0; i < COUNTOF(dirs); i++) {
+        assert_ok(fd_mkdirs(at(t, dirs[i]).p, 0755, &t->e), &t->e);
+        assert_int_equal(utimensat(AT_FDCWD, at(t, dirs[i]).p, old, 0), 0);
+    }
+    put_file(t, "/memory/anybox/00000000000000000000000000000000/busy", "");
+    assert_ok(fd_mkdirs(at(t, "/memory/anybox/11111111111111111111111111111111").p, 0755, &t->e),
+              &t->e);
+    struct cgroup_host host = {.v2 = {at(t, "/top"), at(t, "/top/own")}};
+    host.v1[CONTROL_MEMORY] = (struct cgroup_at){at(t, "/memory"), at(t, "/memory")};
+    cgroup_sweep(&t->arena, &host, 60);
+    assert_int_equal(access(at(t, "/memory/anybox/" ID).p, F_OK), -1);
+    assert_int_equal(access(at(t, "/memory/anybox/other").p, F_OK), 0); /* not an id */
+    assert_int_equal(access(at(t, "/memory/anybox/00000000000000000000000000000000").p, F_OK), 0);
+    assert_int_equal(access(at(t, "/memory/anybox/11111111111111111111111111111111").p, F_OK), 0);
+    assert_int_equal(access(at(t, "/top/anybox").p, F_OK), -1);
+    assert_int_equal(access(at(t, "/top/own/anybox").p, F_OK), -1);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -248,6 +272,7 @@ int main(void)
         T(test_limits_of_v1),
         T(test_limits_of_v2_further_up),
         T(test_nothing_to_be_had),
+        T(test_sweep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
