@@ -15,6 +15,16 @@
 #include "base/err.h"
 #include "base/str.h"
 
+/* cmocka asks the environment how to print, each time; some tests clear the environment. */
+__attribute__((constructor)) static void keep_output_format(void)
+{
+    const char *format = getenv("CMOCKA_MESSAGE_OUTPUT");
+
+    if (format != NULL && strcmp(format, "TAP") == 0) {
+        cmocka_set_message_output(CM_OUTPUT_TAP);
+    }
+}
+
 #define assert_str(got, want)                                                                      \
     do {                                                                                           \
         struct str got_ = (got), want_ = (want);                                                   \
