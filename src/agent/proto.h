@@ -30,17 +30,17 @@
 #define BOX_UID      1000 /* of the payload, inside */
 #define BOX_PATH     "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
-#define SPOOL_HEAD     (64u << 10)   /* of each stream, kept from the start */
-#define SPOOL_TAIL     (960u << 10)  /* and from the end, when nobody reads */
-#define TASKS_MAX      256           /* running at once in a box */
-#define TASKS_KEPT     64            /* finished, not collected */
+#define SPOOL_HEAD     (64u << 10)  /* of each stream, kept from the start */
+#define SPOOL_TAIL     (960u << 10) /* and from the end, when nobody reads */
+#define TASKS_MAX      256          /* running at once in a box */
+#define TASKS_KEPT     64           /* finished, not collected */
 #define TASK_KEEP_MS   (60 * 60 * 1000)
-#define ID_MAX         64            /* bytes of a task id */
+#define ID_MAX         64 /* bytes of a task id */
 #define ARGV_MAX       4096
 #define ENV_MAX        4096
 #define PATH_MAX_BYTES 4096
-#define NAME_LIST_MAX  100000        /* entries that one LIST looks at per folder */
-#define KILL_GRACE_MS  2000          /* between TERM and KILL */
+#define NAME_LIST_MAX  100000 /* entries that one LIST looks at per folder */
+#define KILL_GRACE_MS  2000   /* between TERM and KILL */
 
 /* Where a command's descriptors come from. */
 enum frame_type {

@@ -19,8 +19,8 @@
 #include "base/err.h"
 #include "base/str.h"
 
-#define FRAME_MAX    (4u << 20) /* largest type + fields; a command may be 1 MiB */
-#define FRAME_HEADER 5          /* length and type */
+#define FRAME_MAX    (4u << 20)  /* largest type + fields; a command may be 1 MiB */
+#define FRAME_HEADER 5           /* length and type */
 #define DATA_MAX     (64u << 10) /* most bytes that one DATA, INPUT or CHUNK carries */
 
 /* ---- writing: frames are appended to a buf, complete ones only ------------- */
