@@ -1,9 +1,11 @@
 /* Commands over the agent's protocol: the requests. How one is followed: agent_run.c. */
+#include "base/clock.h"
 #include "base/id.h"
 #include "provider/agent_run.h"
 #include "provider/agent_script.h"
 #include "provider/over_agent.h"
 
+#define OVERDUE_MS     15000 /* TERM, KILL and what hangs in the kernel take up to half of it */
 #define TASKS_TOLD_MAX (TASKS_MAX + TASKS_KEPT)
 
 /* ---- exec ----------------------------------------------------------------------- */
@@ -76,6 +78,7 @@ static int exec_argv(struct box *b, const struct ctx *ctx, const struct exec_req
         .sink = output,
         .input = req->input,
         .had_input = req->input != NULL,
+        .overdue_ms = req->timeout_ms > 0 ? clock_mono_ms() + req->timeout_ms + OVERDUE_MS : 0,
     };
     if (talk_open(&r.talk, b, ctx, e) < 0 ||
         add_exec(&r.talk, id, req, argv->words, argv->n, e) < 0) {

@@ -2,6 +2,7 @@
  * box could do, so paths need no checking here beyond their form. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "provider/over_agent.h"
 #include "provider/talk.h"
 
@@ -199,8 +200,11 @@ static int wait_upload(struct upload *u, const struct ctx *ctx, struct err *e)
     struct pollfd extra = {.fd = may_block ? u->from->fd : u->talk->fd,
                            .events = may_block ? POLLIN : POLLOUT};
     bool wait_more = !u->done && !talk_unsent(u->talk);
-    if (talk_wait(u->talk, ctx, wait_more ? &extra : NULL, 0, e) < 0) {
-        return -1;
+    /* The source may take its time, the box may not. */
+    int64_t until_ms = wait_more && may_block ? 0 : clock_mono_ms() + TALK_SILENT_MS;
+    int ready = talk_wait(u->talk, ctx, wait_more ? &extra : NULL, until_ms, e);
+    if (ready <= 0) {
+        return ready < 0 ? -1 : talk_silent(e, TALK_SILENT_MS);
     }
     u->readable = !may_block || (wait_more && extra.revents != 0);
     return 0;

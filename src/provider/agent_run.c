@@ -19,6 +19,7 @@
 
 #define STOP_GRACE_MS 500  /* between TERM and KILL when the caller stops a command */
 #define STOP_WAIT_MS  3000 /* for its end, then */
+#define KILL_RETRY_MS 20
 #define LEAVE_WAIT_MS 1000 /* for the agent to close after DETACH */
 
 void run_fini(struct run *r)
@@ -136,6 +137,14 @@ static int lost(const struct run *r, const struct ctx *ctx, struct err *e)
     return -1;
 }
 
+/* The box keeps the time-out; one that is stopped does not. */
+static int overdue(struct err *e)
+{
+    return err_set(e, ERR_UNREACHABLE,
+                   "the command's time is over and the sandbox has not said how it ended: it is "
+                   "stopped, or it has too much to do");
+}
+
 /* ---- what we say -------------------------------------------------------------- */
 
 static int add_input(struct run *r, struct err *e)
@@ -193,7 +202,12 @@ static int run_until(struct run *r, const struct ctx *ctx, int64_t until_ms, str
         } else if (wait_source) {
             source.fd = r->input->fd;
         }
-        int ready = talk_wait(&r->talk, ctx, wait_source ? &source : NULL, until_ms, e);
+        bool may_be_overdue = r->overdue_ms > 0 && (until_ms == 0 || r->overdue_ms < until_ms);
+        int ready = talk_wait(&r->talk, ctx, wait_source ? &source : NULL,
+                              may_be_overdue ? r->overdue_ms : until_ms, e);
+        if (ready == 0 && may_be_overdue) {
+            return overdue(e);
+        }
         if (ready < 0) {
             r->stopped = e->kind == ERR_CANCELLED || e->kind == ERR_TIMEOUT;
             return -1;
@@ -226,6 +240,17 @@ int run_kill(struct box *b, const struct ctx *ctx, struct str id, uint32_t grace
     return talk_expect(&t, ctx, FRAME_OK, &f, e);
 }
 
+/* When many commands are stopped at once there may be too many connections for a moment. */
+static void kill_beside(const struct run *r, const struct ctx *quiet)
+{
+    struct err e = {0};
+    while (run_kill(r->box, quiet, r->id, STOP_GRACE_MS, &e) < 0 && e.kind == ERR_LIMIT) {
+        if (ctx_wait(quiet, NULL, 0, clock_mono_ms() + KILL_RETRY_MS, &e) < 0) {
+            return;
+        }
+    }
+}
+
 /* The caller wants no more of it. Errors here change nothing: the caller's own reason
  * is what is answered. */
 static void stop(struct run *r, const struct ctx *ctx)
@@ -234,7 +259,7 @@ static void stop(struct run *r, const struct ctx *ctx)
     struct err ignored = {0};
     r->input = NULL;
     if (r->had_input) {
-        (void)!run_kill(r->box, &quiet, r->id, STOP_GRACE_MS, &ignored);
+        kill_beside(r, &quiet);
     } else {
         (void)!add_kill(&r->talk, r->id, STOP_GRACE_MS);
     }

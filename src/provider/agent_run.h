@@ -12,7 +12,8 @@ struct run {
     const struct sink *sink;    /* NULL: output is dropped */
     const struct source *input; /* NULL: none, or it has ended */
     bool had_input;
-    uint64_t next[2]; /* offset behind the last byte of each stream */
+    int64_t overdue_ms; /* the box should have ended the command by then; 0: no time-out */
+    uint64_t next[2];   /* offset behind the last byte of each stream */
     bool started, ended;
     bool stopped; /* by the caller, by its sink or its source: kill */
     struct exec_result result;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/plain.h"
 #include "provider/over_agent.h"
 
@@ -16,6 +17,7 @@ int talk_open(struct talk *t, struct box *b, const struct ctx *ctx, struct err *
 {
     struct agent_box *ab = CONTAINER_OF(b, struct agent_box, box);
     buf_init(&t->out, TALK_OUT);
+    t->greet_by_ms = clock_mono_ms() + TALK_GREET_MS;
     t->fd = ab->connect(b, ctx, e);
     return t->fd < 0 ? -1 : 0;
 }
@@ -88,6 +90,14 @@ int talk_read(struct talk *t, struct err *e)
             return err_sys(e, errno, "cannot read from the sandbox");
         }
     }
+}
+
+int talk_silent(struct err *e, int64_t ms)
+{
+    return err_set(e, ERR_UNREACHABLE,
+                   "it has not answered for %lld s: it is stopped, or it has too much to do; try "
+                   "again later, or delete it",
+                   (long long)(ms / 1000));
 }
 
 int talk_bad(struct err *e, const char *what)
@@ -186,7 +196,11 @@ int talk_wait(struct talk *t, const struct ctx *ctx, struct pollfd *extra, int64
     if (extra != NULL) {
         fds[1] = *extra;
     }
-    int ready = ctx_wait(ctx, fds, extra ? 2 : 1, until_ms, e);
+    bool greet_first = !t->greeted && (until_ms == 0 || t->greet_by_ms < until_ms);
+    int ready = ctx_wait(ctx, fds, extra ? 2 : 1, greet_first ? t->greet_by_ms : until_ms, e);
+    if (ready == 0 && greet_first) {
+        return talk_silent(e, TALK_GREET_MS);
+    }
     if (ready <= 0) {
         return ready;
     }
@@ -212,8 +226,12 @@ int talk_get(struct talk *t, const struct ctx *ctx, struct frame *out, struct er
         if (t->closed) {
             return err_set(e, ERR_GONE, "it ended before it answered");
         }
-        if (talk_flush(t, e) < 0 || talk_wait(t, ctx, NULL, 0, e) < 0) {
+        if (talk_flush(t, e) < 0) {
             return -1;
+        }
+        int ready = talk_wait(t, ctx, NULL, clock_mono_ms() + TALK_SILENT_MS, e);
+        if (ready <= 0) {
+            return ready < 0 ? -1 : talk_silent(e, TALK_SILENT_MS);
         }
     }
 }

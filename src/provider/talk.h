@@ -19,8 +19,12 @@
 #define ARG_BYTES_MAX ((128u << 10) - 1) /* execve: one string with its NUL, 32 pages */
 #define TALK_OUT      (FRAME_MAX + 4 * (DATA_MAX + 64)) /* a request and the first input */
 
+#define TALK_GREET_MS  10000 /* a box that has not greeted by then is stopped or swamped */
+#define TALK_SILENT_MS 30000 /* the same for one that owes us an answer */
+
 struct talk {
     int fd;
+    int64_t greet_by_ms;
     char *in;
     size_t start, end; /* unread bytes of in */
     struct buf out;    /* not sent yet */
@@ -43,15 +47,18 @@ int talk_read(struct talk *t, struct err *e) MUST_CHECK;
  * valid until the next talk_read(). A FAIL frame is an error: its own. */
 int talk_next(struct talk *t, struct frame *out, struct err *e) MUST_CHECK;
 /* Sleeps until something can be done; `extra` is one more descriptor or NULL. Returns
- * as ctx_wait() does. */
+ * as ctx_wait() does. ERR_UNREACHABLE when the greeting is overdue. */
 int talk_wait(struct talk *t, const struct ctx *ctx, struct pollfd *extra, int64_t until_ms,
               struct err *e) MUST_CHECK;
-/* Flushes and waits for the next frame. ERR_GONE when the other side ends instead. */
+/* Flushes and waits for the next frame. ERR_GONE when the other side ends instead,
+ * ERR_UNREACHABLE when it says nothing for TALK_SILENT_MS. */
 int talk_get(struct talk *t, const struct ctx *ctx, struct frame *out, struct err *e) MUST_CHECK;
 /* The same, and it has to be of this type with these fields read by the caller. */
 int talk_expect(struct talk *t, const struct ctx *ctx, uint8_t type, struct frame *out,
                 struct err *e) MUST_CHECK;
 
+/* "it has not answered for ... s" */
+int talk_silent(struct err *e, int64_t ms);
 /* "the sandbox's agent sent a ... that cannot be read" */
 int talk_bad(struct err *e, const char *what);
 

@@ -252,7 +252,10 @@ int local_doctor(struct provider *p, const struct ctx *ctx, check_fn *each, void
                  struct err *e)
 {
     struct exam x = {.local = local_of(p), .ctx = ctx, .each = each, .arg = arg};
-    x.mode = uids_mode(ctx->arena, &x.subuids);
+    if (uids_mode(ctx->arena, &x.subuids, e) < 0) {
+        return -1;
+    }
+    x.mode = x.subuids.mode;
     if (exam_boxinit(&x, e) < 0 || exam_state(&x, e) < 0 || exam_userns(&x, e) < 0 ||
         exam_uids(&x, e) < 0 || exam_cgroups(&x, e) < 0 || exam_kernel(&x, e) < 0 ||
         exam_program(&x, "bash", CHECK_FAIL, "sudo apt-get install bash", e) < 0 ||

@@ -182,14 +182,23 @@ int meta_save(int folder, const struct meta *m, struct err *e)
 
 /* ---- alive or not ------------------------------------------------------------------ */
 
+bool meta_this_boot(const struct meta *m, struct arena *a)
+{
+    struct str boot = proc_boot_id(a);
+    return boot.len == 0 || str_eq(m->boot, boot);
+}
+
 bool meta_alive(const struct meta *m, struct arena *a)
 {
-    if (m->pid <= 0 || !str_eq(m->boot, proc_boot_id(a))) {
+    if (m->pid <= 0 || !meta_this_boot(m, a)) {
         return false;
     }
     int pidfd own_fd = (int)syscall(SYS_pidfd_open, m->pid, 0);
-    if (pidfd < 0 || proc_start_time(m->pid) != m->start) {
+    if ((pidfd < 0 && errno == ESRCH) || proc_is_gone(m->pid, m->start)) {
         return false;
+    }
+    if (pidfd < 0) {
+        return true; /* without a descriptor to look with it is not known to be dead */
     }
     /* Readable: it has exited, and only waits for its parent to take note. */
     struct pollfd exited = {.fd = pidfd, .events = POLLIN};

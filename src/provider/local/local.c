@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "base/proc.h"
+#include "provider/talk.h"
 
 #define RETRY_MS      2 /* when the listener's queue is full */
 #define ENDING_MS     1000
@@ -77,16 +78,26 @@ static bool is_peer_ours(const struct local_box *lb, int fd)
     return peer.uid == geteuid() || (lb->uid_base > 0 && (int64_t)peer.uid == lb->uid_base);
 }
 
+/* The box's folder is not there. Mostly the box was deleted; a box whose folder somebody
+ * else removed can be reached by nobody any more and must not live on unseen. */
+static int end_unreachable(const struct local_box *lb, const struct ctx *ctx, struct err *e)
+{
+    struct meta m = {.pid = lb->pid, .start = lb->start, .boot = proc_boot_id(ctx->arena)};
+    if (local_kill(&m, ctx, e) < 0) {
+        return -1;
+    }
+    return err_set(e, ERR_GONE, "it has ended and nothing of it is left");
+}
+
 /* Why nobody listens: ERR_GONE with the reason when the box has ended. A box that is
  * just ending has closed its socket already: it is given a moment. */
 static int explain(struct local_box *lb, const struct ctx *ctx, int errnum, struct err *e)
 {
     int64_t until_ms = clock_mono_ms() + ENDING_MS;
     struct meta m;
-    struct err ignored;
     for (;;) {
-        if (meta_load(lb->folder, ctx->arena, &m, &ignored) < 0) {
-            return err_set(e, ERR_GONE, "it has ended and nothing of it is left");
+        if (meta_load(lb->folder, ctx->arena, &m, e) < 0) {
+            return e->kind == ERR_NOT_FOUND ? end_unreachable(lb, ctx, e) : -1;
         }
         if (!meta_alive(&m, ctx->arena)) {
             struct str why = meta_reason(&m, lb->folder, ctx->arena);
@@ -111,12 +122,16 @@ static int box_connect(struct box *b, const struct ctx *ctx, struct err *e)
     if (fd < 0) {
         return err_sys(e, errno, "cannot make a socket");
     }
+    int64_t until_ms = clock_mono_ms() + TALK_GREET_MS;
     while (connect(fd, (struct sockaddr *)&addr, sizeof addr) < 0) {
         if (errno == EINTR) {
             continue;
         }
         if (errno != EAGAIN) {
             return explain(lb, ctx, errno, e);
+        }
+        if (clock_mono_ms() >= until_ms) {
+            return talk_silent(e, TALK_GREET_MS);
         }
         if (ctx_wait(ctx, NULL, 0, clock_mono_ms() + RETRY_MS, e) < 0) {
             return -1;
@@ -235,7 +250,7 @@ static int local_info(struct box *b, const struct ctx *ctx, struct box_info *out
     struct local_box *lb = local_box_of(b);
     struct meta m;
     if (meta_load(lb->folder, ctx->arena, &m, e) < 0) {
-        if (e->kind != ERR_NOT_FOUND) {
+        if (e->kind != ERR_NOT_FOUND || (end_unreachable(lb, ctx, e) < 0 && e->kind != ERR_GONE)) {
             return -1;
         }
         *out = (struct box_info){

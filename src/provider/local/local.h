@@ -81,8 +81,11 @@ int meta_parse(struct str text, struct meta *out, struct err *e) MUST_CHECK;
 int meta_load(int folder, struct arena *a, struct meta *out, struct err *e) MUST_CHECK;
 int meta_save(int folder, const struct meta *m, struct err *e) MUST_CHECK;
 
-/* Is that very process alive (not a zombie, not another one with its number)? */
+/* Is that very process alive (not a zombie, not another one with its number)? One that
+ * cannot be looked at for now counts as alive: what belongs to a dead one is removed. */
 bool meta_alive(const struct meta *m, struct arena *a);
+/* Made since the machine was started, as far as can be told. */
+bool meta_this_boot(const struct meta *m, struct arena *a);
 /* Why it ended, as a phrase: "it was idle for 30 min". */
 struct str meta_reason(const struct meta *m, int folder, struct arena *a);
 

@@ -21,7 +21,7 @@
 
 int local_kill(const struct meta *m, const struct ctx *ctx, struct err *e)
 {
-    if (m->pid <= 0 || !str_eq(m->boot, proc_boot_id(ctx->arena))) {
+    if (m->pid <= 0 || !meta_this_boot(m, ctx->arena)) {
         return 0;
     }
     int pidfd own_fd = (int)syscall(SYS_pidfd_open, m->pid, 0);
@@ -32,8 +32,13 @@ int local_kill(const struct meta *m, const struct ctx *ctx, struct err *e)
         return err_sys(e, errno, "cannot look at the sandbox's init process");
     }
     /* Checked after the pidfd was opened: now it names this very process for good. */
-    if (proc_start_time(m->pid) != m->start) {
+    if (proc_is_gone(m->pid, m->start)) {
         return 0;
+    }
+    if (proc_start_time(m->pid) != m->start) {
+        return err_set(e, ERR_LIMIT,
+                       "its init process cannot be looked at, perhaps because too many files are "
+                       "open; try again");
     }
     if (syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH) {
         return err_sys(e, errno, "cannot end the sandbox's init process");
@@ -87,8 +92,12 @@ static int sweep_locked(struct local *l, const struct ctx *ctx, int folder, stru
                         struct err *e)
 {
     struct meta m = {0};
-    struct err ignored;
-    if (meta_load(folder, ctx->arena, &m, &ignored) < 0) {
+    if (meta_load(folder, ctx->arena, &m, e) < 0) {
+        /* Never written, or nothing that we could have written. What is only not to be
+         * read now may belong to a box that lives. */
+        if (e->kind != ERR_NOT_FOUND && e->kind != ERR_PROTOCOL) {
+            return -1;
+        }
         m = (struct meta){0};
     }
     if (meta_alive(&m, ctx->arena)) {

@@ -110,26 +110,36 @@ uint64_t uids_parse_caps(struct str status)
 
 /* ---- this process ------------------------------------------------------------------- */
 
-static struct str text_of(struct arena *a, const char *path)
+/* A file that is not there, or not for us, says nothing. One that cannot be read for want
+ * of descriptors or memory must not make a box with fewer uids than it is due. */
+static int text_of(struct arena *a, const char *path, struct str *out, struct err *e)
 {
-    struct str text = STR_EMPTY;
-    struct err ignored;
-    if (fd_read_file(AT_FDCWD, path, FILE_MAX, a, &text, &ignored) < 0) {
-        return STR_EMPTY;
+    *out = STR_EMPTY;
+    if (fd_read_file(AT_FDCWD, path, FILE_MAX, a, out, e) == 0) {
+        return 0;
     }
-    return text;
+    *out = STR_EMPTY;
+    return e->kind == ERR_NOT_FOUND || e->kind == ERR_DENIED ? 0 : -1;
 }
 
-static bool is_full_root(struct arena *a)
+/* 1: yes, 0: no. */
+static int is_full_root(struct arena *a, struct err *e)
 {
-    if (geteuid() != 0) {
-        return false;
-    }
     uint64_t need = 1ull << NEED_SETGID | 1ull << NEED_SETUID | 1ull << NEED_SYS_ADMIN;
     uint32_t all = UID_SLOTS * UID_RANGE;
-    return (uids_parse_caps(text_of(a, "/proc/self/status")) & need) == need &&
-           uids_parse_map(text_of(a, "/proc/self/uid_map"), UID_FIRST, all) &&
-           uids_parse_map(text_of(a, "/proc/self/gid_map"), UID_FIRST, all);
+    struct str status;
+    struct str uids;
+    struct str gids;
+    if (geteuid() != 0) {
+        return 0;
+    }
+    if (text_of(a, "/proc/self/status", &status, e) < 0 ||
+        text_of(a, "/proc/self/uid_map", &uids, e) < 0 ||
+        text_of(a, "/proc/self/gid_map", &gids, e) < 0) {
+        return -1;
+    }
+    return (uids_parse_caps(status) & need) == need && uids_parse_map(uids, UID_FIRST, all) &&
+           uids_parse_map(gids, UID_FIRST, all);
 }
 
 static struct str user_name(struct arena *a)
@@ -148,24 +158,32 @@ bool uids_can_map(void)
     return access(NEWUIDMAP, X_OK) == 0 && access(NEWGIDMAP, X_OK) == 0;
 }
 
-static bool has_subuids(struct arena *a, struct uid_range *out)
+/* 1: yes, 0: no. */
+static int has_subuids(struct arena *a, struct uid_range *out, struct err *e)
 {
-    struct str name = user_name(a);
+    struct str uids;
+    struct str gids;
     uint32_t many = 0;
-    return uids_can_map() &&
-           uids_parse_sub(text_of(a, "/etc/subuid"), name, geteuid(), &out->uid, &many) &&
-           uids_parse_sub(text_of(a, "/etc/subgid"), name, geteuid(), &out->gid, &many);
+    if (geteuid() == 0 || !uids_can_map()) {
+        return 0;
+    }
+    if (text_of(a, "/etc/subuid", &uids, e) < 0 || text_of(a, "/etc/subgid", &gids, e) < 0) {
+        return -1;
+    }
+    struct str name = user_name(a);
+    return uids_parse_sub(uids, name, geteuid(), &out->uid, &many) &&
+           uids_parse_sub(gids, name, geteuid(), &out->gid, &many);
 }
 
-enum uid_mode uids_mode(struct arena *a, struct uid_range *subuids)
+int uids_mode(struct arena *a, struct uid_range *out, struct err *e)
 {
-    if (is_full_root(a)) {
-        return UID_ROOT;
+    int root = is_full_root(a, e);
+    int sub = root == 0 ? has_subuids(a, out, e) : 0;
+    if (root < 0 || sub < 0) {
+        return err_wrap(e, "cannot tell which user ids the sandbox may have");
     }
-    if (geteuid() != 0 && has_subuids(a, subuids)) {
-        return UID_SUBUIDS;
-    }
-    return UID_ONE;
+    out->mode = root > 0 ? UID_ROOT : sub > 0 ? UID_SUBUIDS : UID_ONE;
+    return 0;
 }
 
 /* ---- slots ---------------------------------------------------------------------------- */
@@ -227,7 +245,9 @@ static int take_slot(struct uid_range *out, struct err *e)
 int uids_take(struct arena *a, struct uid_range *out, struct err *e)
 {
     struct uid_range range = {.lock = -1};
-    range.mode = uids_mode(a, &range);
+    if (uids_mode(a, &range, e) < 0) {
+        return -1;
+    }
     if (range.mode == UID_ROOT) {
         return take_slot(out, e);
     }

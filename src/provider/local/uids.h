@@ -37,8 +37,8 @@ void uids_forget(int64_t uid_base);
 /* The same for every slot, those of makers that died too. */
 void uids_sweep(void);
 
-/* What there is, without taking anything. */
-enum uid_mode uids_mode(struct arena *a, struct uid_range *subuids);
+/* What there is, without taking anything: out->mode and, of subuids, the first ids. */
+int uids_mode(struct arena *a, struct uid_range *out, struct err *e) MUST_CHECK;
 bool uids_can_map(void); /* newuidmap and newgidmap are there */
 
 /* The first range of at least UID_RANGE ids that a /etc/subuid text gives to this user. */
