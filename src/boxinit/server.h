@@ -22,15 +22,15 @@
 #include "boxinit/spare.h"
 #include "boxinit/spec.h"
 
-#define CONNS_MAX      64
+#define CONNS_MAX      (TASKS_MAX + 64) /* to kill what runs must always be possible */
 #define WORKERS_MAX    32
 #define DRAINS_MAX     32           /* pipes of ended commands that are still read */
 #define INPUT_MAX      (1u << 20)   /* of stdin, waiting for the command to read it */
 #define BACKLOG_MAX    (512u << 10) /* not yet sent to the attached client: stop reading */
 #define OUT_HIGH       (256u << 10) /* in a connection's buffer: add no more data */
 #define OUT_MAX        (1u << 20)
-#define CONN_IDLE_MS   (60 * 1000) /* a connection that neither asks nor is attached */
-#define ACCEPTS_A_TURN 16          /* others have their turn then */
+#define CONN_IDLE_MS   60000 /* a connection that neither asks nor is attached */
+#define ACCEPTS_A_TURN 16    /* others have their turn then */
 #define REAPS_A_TURN   256
 
 struct server;
@@ -157,13 +157,22 @@ void conns_turn(struct server *s, int64_t now); /* send, sweep */
 /* ask.c: one request, answered or handed on */
 void ask(struct server *s, struct conn *c, const struct request *r);
 
-/* task.c */
+/* task.c: start, streams, clients */
 struct task *task_find(struct server *s, struct str id);
 void task_exec(struct server *s, struct conn *c, const struct request *r);
 void task_attach(struct server *s, struct conn *c, struct task *t, uint64_t from_out,
                  uint64_t from_err);
 void task_detach(struct server *s, struct conn *c);
 void task_input(struct server *s, struct task *t, struct str bytes);
+/* Learns whether exec succeeded. False: it did not, and the task is dead. */
+bool task_check_start(struct server *s, struct task *t, int64_t now);
+/* When to look again, if that is not known yet; 0: not, the pipe will tell. */
+int64_t task_start_due_ms(const struct task *t);
+/* Reads what lies in the pipes now and lets go of them. */
+void task_close_streams(struct server *s, struct task *t);
+void task_free(struct server *s, struct task *t);
+
+/* task_end.c: time-outs, killing, the end */
 void task_exited(struct server *s, struct task *t, int status);
 void task_kill(struct server *s, struct task *t, uint32_t grace_ms, bool timed_out);
 void task_delivered(struct task *t);

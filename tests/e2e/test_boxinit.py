@@ -995,7 +995,7 @@ def test_a_request_on_an_attached_connection_is_refused(one):
 
 
 def test_more_connections_than_there_may_be(one):
-    conns = [one.connect() for _ in range(64)]
+    conns = [one.connect() for _ in range(320)]
     for c in conns:
         c.ask(USAGE, want=agent_client.USAGE_IS)
     with one.connect() as c:
