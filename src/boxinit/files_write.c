@@ -185,7 +185,7 @@ static int refuse(struct worker *w, const struct request *r, struct err *e)
 
 int files_write(struct worker *w, const struct request *r, struct err *e)
 {
-    struct target t = {0};
+    struct target t = {.path = "", .folder = ""};
     mode_t mode = MODE_NEW;
     struct stat is;
     int why;

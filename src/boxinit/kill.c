@@ -200,7 +200,8 @@ size_t kill_tree(struct task *t, int sig, int then)
 uint32_t kill_count(void)
 {
     size_t n = 0;
-    struct proc_stat *all own_mem = list_all(&n);
+    struct proc_stat *all = list_all(&n);
 
+    free(all);
     return n > 0 ? (uint32_t)n - 1 : 0;
 }

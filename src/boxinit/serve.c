@@ -30,8 +30,8 @@
 #include "boxinit/server.h"
 
 #define EVENTS_A_TURN    64
-#define HOUSEKEEPING_MS  (30 * 1000) /* connections without a request are looked at */
-#define PAYLOAD_ADJ      500         /* oom_score_adj of commands above PID 1's */
+#define HOUSEKEEPING_MS  30000 /* connections without a request are looked at */
+#define PAYLOAD_ADJ      500   /* oom_score_adj of commands above PID 1's */
 #define PAYLOAD_ADJ_MOST 1000
 
 int64_t server_now(void)
