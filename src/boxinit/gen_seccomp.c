@@ -14,12 +14,14 @@
  */
 #include <errno.h>
 #include <linux/filter.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/personality.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,6 +30,7 @@
 #define COUNTOF(array) (sizeof(array) / sizeof((array)[0]))
 #define CALLS_MAX      1024
 #define CODE_MAX       4096 /* instructions that the kernel takes */
+#define SOCK_TYPE_MASK 0xf  /* the rest are flags */
 
 /* Refused with EPERM whatever the arguments. */
 static const char *const refused[] = {
@@ -39,6 +42,7 @@ static const char *const refused[] = {
     "chroot",
     "move_mount",
     "open_tree",
+    "open_tree_attr",
     "fsopen",
     "fsconfig",
     "fsmount",
@@ -146,35 +150,105 @@ static void refuse_namespaces(scmp_filter_ctx f)
     check(seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0), "clone3");
 }
 
-/* Only unix, IPv4 and IPv6 sockets, and netlink for routes (getifaddrs). Families are
- * listed one by one up to the last that is allowed, and larger values by comparison:
- * that catches set high bits too. */
-static void refuse_sockets(scmp_filter_ctx f)
+static void refuse_family(scmp_filter_ctx f, struct scmp_arg_cmp family)
 {
-    uint32_t no_family = SCMP_ACT_ERRNO(EAFNOSUPPORT);
+    check(seccomp_rule_add(f, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1, family), "socket");
+}
 
-    for (unsigned family = 0; family < AF_NETLINK; family++) {
-        if (family != AF_UNIX && family != AF_INET && family != AF_INET6) {
-            check(seccomp_rule_add(f, no_family, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, family)),
+/* Of the internet families streams and datagrams with their own protocols, and the echo
+ * of ping: the others (SCTP, DCCP, MPTCP...) are kernel modules that are loaded on
+ * demand and seldom used. The kernel finds some of them by the type alone. */
+static void refuse_protocols(scmp_filter_ctx f, unsigned family, unsigned ping)
+{
+    static const unsigned types[] = {SOCK_RAW, SOCK_RDM, SOCK_SEQPACKET, SOCK_DCCP, SOCK_PACKET};
+    unsigned last = ping > IPPROTO_UDP ? ping : IPPROTO_UDP;
+
+    for (size_t i = 0; i < COUNTOF(types); i++) {
+        check(seccomp_rule_add(f, SCMP_ACT_ERRNO(ESOCKTNOSUPPORT), SCMP_SYS(socket), 2,
+                               SCMP_A0(SCMP_CMP_EQ, family),
+                               SCMP_A1(SCMP_CMP_MASKED_EQ, SOCK_TYPE_MASK, types[i])),
+              "socket");
+    }
+    for (unsigned protocol = 1; protocol <= last; protocol++) {
+        if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP && protocol != ping) {
+            check(seccomp_rule_add(f, SCMP_ACT_ERRNO(EPROTONOSUPPORT), SCMP_SYS(socket), 2,
+                                   SCMP_A0(SCMP_CMP_EQ, family), SCMP_A2(SCMP_CMP_EQ, protocol)),
                   "socket");
         }
     }
-    check(seccomp_rule_add(f, no_family, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_GT, AF_NETLINK)),
-          "socket");
     check(seccomp_rule_add(f, SCMP_ACT_ERRNO(EPROTONOSUPPORT), SCMP_SYS(socket), 2,
-                           SCMP_A0(SCMP_CMP_EQ, AF_NETLINK), SCMP_A2(SCMP_CMP_NE, 0)),
+                           SCMP_A0(SCMP_CMP_EQ, family), SCMP_A2(SCMP_CMP_GT, last)),
           "socket");
 }
 
-/* Typing into the terminal of another. */
+/* Only unix, IPv4 and IPv6 sockets, and netlink for routes (getifaddrs). Families are
+ * listed one by one up to the last that is allowed, and larger values by comparison:
+ * that catches set high bits too. A pair is made of two sockets before the family is
+ * asked whether it has pairs: only unix has any use for it. */
+static void refuse_sockets(scmp_filter_ctx f)
+{
+    for (unsigned family = 0; family < AF_NETLINK; family++) {
+        if (family != AF_UNIX && family != AF_INET && family != AF_INET6) {
+            refuse_family(f, SCMP_A0(SCMP_CMP_EQ, family));
+        }
+    }
+    refuse_family(f, SCMP_A0(SCMP_CMP_GT, AF_NETLINK));
+    check(seccomp_rule_add(f, SCMP_ACT_ERRNO(EPROTONOSUPPORT), SCMP_SYS(socket), 2,
+                           SCMP_A0(SCMP_CMP_EQ, AF_NETLINK), SCMP_A2(SCMP_CMP_NE, 0)),
+          "socket");
+    refuse_protocols(f, AF_INET, IPPROTO_ICMP);
+    refuse_protocols(f, AF_INET6, IPPROTO_ICMPV6);
+    check(seccomp_rule_add(f, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socketpair), 1,
+                           SCMP_A0(SCMP_CMP_NE, AF_UNIX)),
+          "socketpair");
+}
+
+/* Typing into the terminal of another, and line disciplines: kernel modules, too. */
 static void refuse_ioctls(scmp_filter_ctx f)
 {
-    static const unsigned long requests[] = {TIOCSTI, TIOCLINUX};
+    static const unsigned long requests[] = {TIOCSTI, TIOCLINUX, TIOCSETD};
 
     for (size_t i = 0; i < COUNTOF(requests); i++) {
         check(seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
                                SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffu, requests[i])),
               "ioctl");
+    }
+}
+
+static void refuse_of_init(scmp_filter_ctx f, int call, const char *name)
+{
+    check(seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), call, 1,
+                           SCMP_A0(SCMP_CMP_MASKED_EQ, 0xffffffffu, 1)),
+          name);
+}
+
+/* Limits and priorities of PID 1. Where it has the payload's own uid the kernel would let
+ * them be set, and a PID 1 that may open no file or gets no time ends no command. The
+ * last two take a kind and a number: a process, a group of processes or a user. */
+static void refuse_harm_to_init(scmp_filter_ctx f)
+{
+    static const struct {
+        int call;
+        unsigned process, user;
+        const char *name;
+    } by_kind[] = {{SCMP_SYS(setpriority), PRIO_PROCESS, PRIO_USER, "setpriority"},
+                   {SCMP_SYS(ioprio_set), 1, 3, "ioprio_set"}};
+
+    refuse_of_init(f, SCMP_SYS(prlimit64), "prlimit64");
+    refuse_of_init(f, SCMP_SYS(sched_setaffinity), "sched_setaffinity");
+    refuse_of_init(f, SCMP_SYS(sched_setscheduler), "sched_setscheduler");
+    refuse_of_init(f, SCMP_SYS(sched_setparam), "sched_setparam");
+    refuse_of_init(f, SCMP_SYS(sched_setattr), "sched_setattr");
+    for (size_t i = 0; i < COUNTOF(by_kind); i++) {
+        for (unsigned kind = by_kind[i].process; kind < by_kind[i].user; kind++) {
+            check(seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), by_kind[i].call, 2,
+                                   SCMP_A0(SCMP_CMP_MASKED_EQ, 0xffffffffu, kind),
+                                   SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffu, 1)),
+                  by_kind[i].name);
+        }
+        check(seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), by_kind[i].call, 1,
+                               SCMP_A0(SCMP_CMP_MASKED_EQ, 0xffffffffu, by_kind[i].user)),
+              by_kind[i].name);
     }
 }
 
@@ -188,6 +262,7 @@ static scmp_filter_ctx deny_filter(uint32_t arch)
     refuse_namespaces(f);
     refuse_sockets(f);
     refuse_ioctls(f);
+    refuse_harm_to_init(f);
     return f;
 }
 
