@@ -69,6 +69,13 @@ int limits_apply(const struct spec *spec)
 {
     int rc = limit(RLIMIT_CORE, 0);
 
+    /* Who started us may have the right to real-time priorities, for sound perhaps. */
+    if (rc == 0) {
+        rc = limit(RLIMIT_RTPRIO, 0);
+    }
+    if (rc == 0) {
+        rc = limit(RLIMIT_NICE, 0);
+    }
     if (rc == 0 && spec->memory_bytes > 0) {
         rc = limit(RLIMIT_AS, spec->memory_bytes);
     }

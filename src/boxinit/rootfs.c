@@ -277,10 +277,33 @@ static int make_dev(int host, struct err *e)
         return -1;
     }
     if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
-              "newinstance,ptmxmode=0666,mode=620") < 0) {
+              "newinstance,ptmxmode=0666,mode=620,max=128") < 0) {
         return err_sys(e, errno, "mount /dev/pts");
     }
     return 0;
+}
+
+/* Some things are counted for the user who made a namespace, here too: in every box
+ * of root for root, who would find none left. So a box has a share of its own. And even
+ * without the filter there would be no namespaces inside. What this kernel does not know
+ * is left out. */
+static void limit_shared(int user)
+{
+    static const char *const limits[][2] = {
+        {"max_inotify_instances", "16"}, {"max_inotify_watches", "8192"},
+        {"max_user_namespaces", "0"},    {"max_mnt_namespaces", "0"},
+        {"max_pid_namespaces", "0"},     {"max_net_namespaces", "0"},
+        {"max_ipc_namespaces", "0"},     {"max_uts_namespaces", "0"},
+        {"max_cgroup_namespaces", "0"},  {"max_time_namespaces", "0"},
+    };
+
+    for (size_t i = 0; i < COUNTOF(limits); i++) {
+        int fd own_fd = openat(user, limits[i][0], O_WRONLY | O_CLOEXEC);
+
+        if (fd >= 0) {
+            (void)!write(fd, limits[i][1], strlen(limits[i][1]));
+        }
+    }
 }
 
 /* Read-only in place: the path is shown over itself. */
@@ -315,7 +338,8 @@ static int make_proc(struct err *e)
                                         "/proc/sysrq-trigger"};
     static const char *const hidden[] = {"/proc/kcore",         "/proc/keys", "/proc/timer_list",
                                          "/proc/sched_debug",   "/proc/scsi", "/proc/acpi",
-                                         "/proc/latency_stats", "/proc/kmsg"};
+                                         "/proc/latency_stats", "/proc/kmsg", "/proc/cmdline",
+                                         "/proc/key-users"};
 
     if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
         if (errno == EPERM) {
@@ -326,6 +350,9 @@ static int make_proc(struct err *e)
         }
         return err_sys(e, errno, "mount /proc");
     }
+    /* Opened before the read-only bind covers it, used after the binds: each of them is in
+     * a mount namespace of its own for a moment. */
+    int user own_fd = open("/proc/sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
     for (size_t i = 0; i < COUNTOF(fixed); i++) {
         if (protect(fixed[i], e) < 0) {
             return -1;
@@ -336,6 +363,7 @@ static int make_proc(struct err *e)
             return -1;
         }
     }
+    limit_shared(user);
     return 0;
 }
 
