@@ -1,5 +1,6 @@
 /* ask.c - one request of a client, answered or handed on. */
 #include <errno.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -108,6 +109,10 @@ static int hand_to_worker(struct server *s, struct conn *c, struct err *e)
         slot++;
     }
     if (slot == WORKERS_MAX) {
+        /* Code in the box may have stopped them: those whose client has gone end now. */
+        for (int i = 0; i < WORKERS_MAX; i++) {
+            (void)kill(s->workers[i], SIGCONT);
+        }
         return err_set(e, ERR_LIMIT,
                        "%d file requests are running in the sandbox, which is the most; try again",
                        WORKERS_MAX);

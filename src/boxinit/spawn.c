@@ -12,9 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/attr.h"
 #include "base/own.h"
 #include "boxinit/child.h"
 #include "boxinit/command.h"
+#include "boxinit/fds.h"
 #include "boxinit/server.h"
 
 static void write_oom_adj(int fd, int value)
@@ -99,8 +101,14 @@ static pid_t fork_child(struct server *s, const struct child_order *order, struc
     }
     pid = spawn_fork(s);
     if (pid == 0) {
-        struct child_failure why = child_become(s->spec);
+        int keep[] = {p->in[0], p->out[1], p->err[1], p->report[1]};
+        struct child_failure why;
 
+        /* Before it has the payload's uid: what is PID 1's must not be in its reach. */
+        if (fds_close_others(keep, COUNTOF(keep), e) < 0) {
+            child_give_up(p, (struct child_failure){STEP_PIPES, errno});
+        }
+        why = child_become(s->spec);
         if (why.errnum != 0) {
             child_give_up(p, why);
         }
@@ -174,7 +182,7 @@ static int exec_failed(const struct server *s, const struct task *t, int errnum,
 static int explain(const struct server *s, const struct task *t, struct child_failure why,
                    struct err *e)
 {
-    int rc = -1;
+    int rc = err_set(e, ERR_BUG, "the start of the command was reported wrongly");
 
     switch ((enum child_step)why.step) {
     case STEP_SESSION: rc = err_sys(e, why.errnum, "make a session"); break;
