@@ -14,6 +14,7 @@
 
 #define KILL_STEP_MS 20   /* between looks at what is left */
 #define KILL_MOST_MS 5000 /* of SIGKILL; what is left then hangs in the kernel */
+#define HELD_MS      200  /* that a dead process waits for its tracer to let it go */
 
 static uint8_t was_oom(const struct server *s, const struct task *t)
 {
@@ -94,6 +95,15 @@ static void kill_step(struct server *s, struct task *t, int64_t now)
         t->kill_since_ms = now;
     }
     left = kill_tree(t, t->kill == KILL_FORCED ? SIGKILL : 0, 0);
+    /* We are told of a process that another of the box traces when its tracer has taken
+     * note, if ever: the command must end without that. */
+    if (!t->reaped && t->kill == KILL_FORCED &&
+        now - t->kill_since_ms > (left == 0 ? HELD_MS : KILL_MOST_MS)) {
+        task_exited(s, t, SIGKILL);
+    }
+    if (t->dead) {
+        return;
+    }
     if (t->reaped &&
         (left == 0 || (t->kill == KILL_FORCED && now - t->kill_since_ms > KILL_MOST_MS))) {
         finish(s, t);
