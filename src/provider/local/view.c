@@ -5,8 +5,11 @@
 
 #include "agent/proto.h"
 
+/* Not all of /nix: nobody is kept from its daemon's socket by a read-only mount, and the
+ * daemon builds, outside of the box, whatever it is asked for. */
 static const char *const folders[] = {
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix",
+    "/usr",   "/bin",    "/sbin", "/lib",       "/lib32",
+    "/lib64", "/libx32", "/opt",  "/nix/store", "/nix/var/nix/profiles",
 };
 
 /* Of /etc/ssl and /etc/pki only what is public: their private/ folders hold keys. Nothing
