@@ -7,6 +7,7 @@
  * its client one wake-up.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -162,6 +163,21 @@ static void add_conn(struct server *s, int fd)
     on_readable(s, &c->watch, EPOLLIN);
 }
 
+/* With no descriptor left the connection would stay in the queue and wake us for ever: one
+ * is kept in reserve to take it, and to drop it. */
+static void drop_one(struct server *s, int listener)
+{
+    if (s->reserve < 0) {
+        return;
+    }
+    (void)close(s->reserve);
+    s->reserve = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (s->reserve >= 0) {
+        (void)close(s->reserve);
+    }
+    s->reserve = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+}
+
 void conns_accept(struct server *s, struct watch *w, uint32_t events)
 {
     (void)events;
@@ -169,6 +185,9 @@ void conns_accept(struct server *s, struct watch *w, uint32_t events)
         int fd own_fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd < 0) {
+            if (errno == EMFILE || errno == ENFILE) {
+                drop_one(s, w->fd);
+            }
             return;
         }
         if (!peer_is_outside(fd)) {

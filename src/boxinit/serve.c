@@ -15,11 +15,13 @@
  * case; SIGCHLD arrives by signalfd.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -29,6 +31,7 @@
 #include "base/clock.h"
 #include "boxinit/server.h"
 
+#define OPEN_FILES       4096
 #define EVENTS_A_TURN    64
 #define HOUSEKEEPING_MS  30000 /* connections without a request are looked at */
 #define PAYLOAD_ADJ      500   /* oom_score_adj of commands above PID 1's */
@@ -210,6 +213,18 @@ static void read_oom_adj(struct server *s)
     }
 }
 
+/* PID 1 has up to four descriptors for a command and one for a connection. Commands get
+ * their own limit. */
+static void raise_open_files(void)
+{
+    struct rlimit now;
+
+    if (getrlimit(RLIMIT_NOFILE, &now) == 0 && now.rlim_cur < OPEN_FILES) {
+        now.rlim_cur = now.rlim_max < OPEN_FILES ? now.rlim_max : OPEN_FILES;
+        (void)setrlimit(RLIMIT_NOFILE, &now);
+    }
+}
+
 static int prepare(struct server *s, struct err *e)
 {
     sigset_t all;
@@ -221,6 +236,8 @@ static int prepare(struct server *s, struct err *e)
     (void)sigaddset(&child, SIGCHLD);
     (void)sigprocmask(SIG_SETMASK, &all, NULL);
     (void)signal(SIGPIPE, SIG_DFL); /* commands inherit it; here it stays blocked */
+    raise_open_files();
+    s->reserve = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
     s->epoll = epoll_create1(EPOLL_CLOEXEC);
     fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     if (s->epoll < 0 || fd < 0) {

@@ -118,6 +118,7 @@ struct server {
     const struct spec *spec;
     struct box_fds fds;
     int epoll;
+    int reserve; /* a descriptor for the moment when there is none left */
     struct watch listener, child, life;
     struct list conns, tasks, drains;
     unsigned n_conns, n_running, n_drains;

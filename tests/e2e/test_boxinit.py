@@ -6,6 +6,7 @@ Most tests run for each way a box can have its uids: `range` (root writes the ma
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -1012,6 +1013,41 @@ def can_ask(box):
         return True
     except (Failed, AssertionError):
         return False
+
+
+@pytest.mark.skipif(not ROOT, reason="limits of another process")
+def test_pid_1_without_descriptors_drops_and_goes_on(one):
+    open_now = len(os.listdir(f"/proc/{one.pid}/fd"))
+    resource.prlimit(one.pid, resource.RLIMIT_NOFILE, (open_now + 5, 4096))
+    conns = [one.connect() for _ in range(30)]
+    dropped = sum(is_closed(c) for c in conns)
+    assert dropped >= 20
+    before = cpu_ticks(one.pid)
+    time.sleep(0.5)
+    assert cpu_ticks(one.pid) - before < 20  # it does not spin
+    resource.prlimit(one.pid, resource.RLIMIT_NOFILE, (open_now + 12, 4096))
+    with pytest.raises(Failed, match="pipes|descriptor|open files"):
+        for _ in range(10):  # a command needs eight
+            with one.connect() as c:
+                c.start(["sleep", "100"])
+                c.wait_started()
+    resource.prlimit(one.pid, resource.RLIMIT_NOFILE, (4096, 4096))
+    for c in conns:
+        c.close()
+    assert one.run(["true"]).code == 0
+
+
+def is_closed(conn):
+    """HELLO comes at once, or the end."""
+    try:
+        return not conn.fill()
+    except ConnectionError:
+        return True
+
+
+def cpu_ticks(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        return sum(map(int, f.read().rsplit(")", 1)[1].split()[11:13]))
 
 
 def test_connections_that_come_and_go(one):
