@@ -191,9 +191,8 @@ struct range {
     uint32_t first, last;
 };
 
-/* Code points that show nothing or reorder what is shown. U+200D and U+FE0F are not
- * among them: emoji are built with these. */
-static bool is_hidden(uint32_t c)
+/* U+200D and U+FE0F are not among them: emoji are built with these. */
+bool plain_hides(uint32_t c)
 {
     static const struct range hidden[] = {
         {0x00AD, 0x00AD},   {0x034F, 0x034F},   {0x061C, 0x061C}, {0x115F, 0x1160},
@@ -228,7 +227,7 @@ static size_t read_wide(struct writer *w, struct str s)
         end_line(w);
     } else if (c1_at(s, &letter) > 0) {
         return len + skip_body(letter, str_skip(s, len));
-    } else if (!is_hidden(c)) {
+    } else if (!plain_hides(c)) {
         write_text(w, str_head(s, len), 1);
     }
     return len;

@@ -8,6 +8,9 @@
 #ifndef BASE_PLAIN_H
 #define BASE_PLAIN_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/buf.h"
 #include "base/str.h"
 
@@ -26,5 +29,9 @@
  * Linear time; an endless line is fine.
  */
 void plain_text(struct str s, struct buf *out);
+
+/* Code points that show nothing or reorder what is shown, and which plain_text() removes
+ * for that. */
+bool plain_hides(uint32_t c);
 
 #endif

@@ -39,21 +39,19 @@ json_t *js_parse(const char *text, size_t len, struct err *e)
     return v;
 }
 
-/* How we write the character at the start of `s` when we escape it although JSON does
- * not demand it, else NULL: it ends a line for some readers, or is invisible. *len gets
- * its length. */
-static const char *odd_char(struct str s, size_t *len)
+bool js_escapes(uint32_t c)
 {
-    switch (s.p[0]) {
-    case '\x7F': *len = 1; return "\\u007f";
-    case '\xC2': *len = 2; return str_starts(s, S("\xC2\x85")) ? "\\u0085" : NULL;
-    case '\xE2': *len = 3; break;
-    default: return NULL;
+    return (c >= 0x7F && c <= 0x9F) || c == 0x2028 || c == 0x2029 || plain_hides(c);
+}
+
+static void add_escape(struct buf *out, uint32_t c)
+{
+    if (c < 0x10000) {
+        buf_addf(out, "\\u%04x", c);
+        return;
     }
-    if (str_starts(s, S("\xE2\x80\xA8"))) {
-        return "\\u2028";
-    }
-    return str_starts(s, S("\xE2\x80\xA9")) ? "\\u2029" : NULL;
+    c -= 0x10000;
+    buf_addf(out, "\\u%04x\\u%04x", 0xD800 | c >> 10, 0xDC00 | (c & 0x3FF));
 }
 
 /* `s` with the odd characters escaped: they only occur in strings. */
@@ -62,15 +60,15 @@ static void add_escaped(struct buf *out, struct str s)
     size_t plain = 0;
 
     while (plain < s.len) {
-        size_t len = 0;
-        const char *escaped = odd_char(str_skip(s, plain), &len);
+        uint32_t c = (unsigned char)s.p[plain];
+        size_t len = c < 0x80 ? 1 : utf8_decode(str_skip(s, plain), &c);
 
-        if (escaped == NULL) {
-            plain++;
+        if (len == 0 || !js_escapes(c)) {
+            plain += len > 0 ? len : 1;
             continue;
         }
         buf_add(out, str_head(s, plain));
-        buf_add(out, str_from(escaped));
+        add_escape(out, c);
         s = str_skip(s, plain + len);
         plain = 0;
     }

@@ -23,10 +23,13 @@
  */
 json_t *js_parse(const char *text, size_t len, struct err *e) MUST_CHECK;
 
-/* Compact; appended. Escapes nothing that JSON does not demand, except DEL, U+0085,
- * U+2028 and U+2029. Reals have the fewest digits that mean the same number. NULL,
- * and what refers to itself, is "null". */
+/* Compact; appended. Escapes nothing that JSON does not demand, except what js_escapes()
+ * names. Reals have the fewest digits that mean the same number. NULL, and what refers
+ * to itself, is "null". */
 void js_dump(const json_t *v, struct buf *out);
+/* DEL, C1 controls, U+2028, U+2029 and what is invisible or changes the direction: names
+ * of files and the like are kept as they are, but whoever reads the text sees them. */
+bool js_escapes(uint32_t c);
 
 /* A string value from any bytes: invalid UTF-8 is scrubbed, so it never fails. */
 json_t *js_string(struct str s);

@@ -2,7 +2,8 @@
  * read_remote_file.c - a piece of a file of a box, or of a kept output ("output:<id>").
  *
  * The content is the file's own bytes, not made harmless like output: text that is
- * valid UTF-8 as it is, anything else as base64. A piece never ends inside a
+ * valid UTF-8 as it is (what is invisible in it is escaped by JSON), anything else as
+ * base64. A piece never ends inside a
  * character, and never holds more than an answer can.
  */
 #include <string.h>
@@ -88,10 +89,10 @@ static size_t json_cost(struct str s, size_t *len)
     if (code == '"' || code == '\\' || code == '\n' || code == '\t' || code == '\r') {
         return 2;
     }
-    if (code < 0x20 || code == 0x7f || code == 0x85 || code == 0x2028 || code == 0x2029) {
-        return 6;
+    if (code >= 0x10000 && js_escapes(code)) {
+        return 12;
     }
-    return *len;
+    return code < 0x20 || js_escapes(code) ? 6 : *len;
 }
 
 /* How many of the bytes fit into TEXT_MAX once JSON has escaped them. */

@@ -140,17 +140,20 @@ static void parses_nothing(void **state)
     assert_int_equal(e.kind, ERR_INVALID);
 }
 
-static void escapes_what_ends_lines(void **state)
+static void escapes_what_ends_lines_or_is_not_seen(void **state)
 {
     struct buf b own_buf = {.max = 1000};
-    json_t *v own_json = json_pack("{s:s}", "k\xE2\x80\xA8",
-                                   "a\x7F\xC2\x85\xE2\x80\xA8\xE2\x80\xA9\xC2\x86\xE2\x80\xAA");
+    json_t *v own_json =
+        json_pack("{s:s}", "k\xE2\x80\xA8",
+                  "a\x7F\xC2\x85\xE2\x80\xA8\xE2\x80\xA9\xC2\x9B\xE2\x80\xAE\xF3\xA0\x81\x81"
+                  "\xC3\xA9\xE2\x80\x8D\xF0\x9F\x98\x80");
 
     (void)state;
     buf_add(&b, S(">"));
     js_dump(v, &b);
     assert_str(buf_str(&b),
-               S(">{\"k\\u2028\":\"a\\u007f\\u0085\\u2028\\u2029\xC2\x86\xE2\x80\xAA\"}"));
+               S(">{\"k\\u2028\":\"a\\u007f\\u0085\\u2028\\u2029\\u009b\\u202e\\udb40\\udc41"
+                 "\xC3\xA9\xE2\x80\x8D\xF0\x9F\x98\x80\"}"));
 }
 
 static void dumps_into_a_full_buffer(void **state)
@@ -218,7 +221,7 @@ int main(void)
         cmocka_unit_test(refuses_what_is_not_json),
         cmocka_unit_test(bounds_the_depth),
         cmocka_unit_test(parses_nothing),
-        cmocka_unit_test(escapes_what_ends_lines),
+        cmocka_unit_test(escapes_what_ends_lines_or_is_not_seen),
         cmocka_unit_test(dumps_into_a_full_buffer),
         cmocka_unit_test(dumps_null_for_what_cannot_be_dumped),
         cmocka_unit_test(makes_strings_of_any_bytes),
