@@ -1,0 +1,490 @@
+"""Attacks from inside a box, and by other users of the machine: each is tried, and the
+kernel has to say no.
+
+The first part drives boxinit alone, for each way a box can have its uids (as in
+test_boxinit.py); the second runs the whole program as each kind of user.
+"""
+import ctypes
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+import agent_client
+from agent_client import LIST, Box, Failed, text, u8, u32
+from host import Tier, pid_inside, wait_until
+
+ROOT = os.geteuid() == 0
+NOBODY = 65534
+MODES = ["range", "helper", "one"] if ROOT else ["one"]
+MUST_RUN = os.environ.get("ANYBOX_MUST_RUN", "").split(",")
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+@pytest.fixture(scope="module")
+def world():
+    """A copy of boxinit that every user can run, and the attacker's program."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="attack-", dir="/tmp"))
+    folder.chmod(0o755)
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        (pytest.fail if "local" in MUST_RUN else pytest.skip)("there is no C compiler")
+    subprocess.run([compiler, "-std=gnu17", "-O1", "-o", folder / "attack",
+                    pathlib.Path(__file__).with_name("attack.c"), "-lutil"], check=True)
+    before = agent_client.BOXINIT
+    agent_client.BOXINIT = shutil.copy(before, folder / "boxinit")
+    yield folder
+    agent_client.BOXINIT = before
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def make(world):
+    def start(mode, prefix=(), **kw):
+        if mode == "helper":
+            if not shutil.which("newuidmap"):
+                (pytest.fail if "local" in MUST_RUN else pytest.skip)("newuidmap is not installed")
+            tier = Tier("subuid", pathlib.Path(tempfile.mkdtemp(dir=world)))
+            return Box(mode=2, first=700000000, chown=tier.uid,
+                       prefix=[*prefix, *tier.wrap([])], **kw)
+        if mode == "range":
+            return Box(mode=1, prefix=prefix, **kw)
+        return Box(mode=0, run_as=NOBODY if ROOT else None, prefix=prefix, **kw)
+    return start
+
+
+@pytest.fixture(params=MODES)
+def mode(request):
+    return request.param
+
+
+@pytest.fixture
+def box(make, mode, world):
+    with make(mode) as b:
+        b.write("/tmp/attack", (world / "attack").read_bytes(), mode=0o755)
+        yield b
+
+
+@pytest.fixture(scope="module", params=MODES)
+def calls(make, world, request):
+    """What `attack calls` printed: {group: [(name, result)]}. One run for all."""
+    with make(request.param) as b:
+        b.write("/tmp/attack", (world / "attack").read_bytes(), mode=0o755)
+        r = b.run(["/tmp/attack", "calls"])
+        assert r.code == 0, r.err
+        assert b.run(["true"]).code == 0, "PID 1 does not answer any more"
+        found = {}
+        for line in r.text.splitlines():
+            group, name, result = line.split()
+            found.setdefault(group, []).append((name, result))
+        return found
+
+
+def works(tries):
+    return [name for name, result in tries if result == "worked"]
+
+
+# ---- what code in a box calls ----------------------------------------------------
+
+
+def test_the_first_process_cannot_be_limited_slowed_traced_or_robbed(calls):
+    assert works(calls["init"]) == []
+
+
+def test_nothing_of_the_first_process_can_be_looked_at(calls):
+    assert works(calls["look"]) == []
+
+
+def test_no_setting_device_or_system_file_can_be_written(calls):
+    assert works(calls["write"]) == []
+
+
+def test_no_namespace_can_be_made_or_entered(calls):
+    assert works(calls["namespace"]) == []
+
+
+def test_nothing_can_be_mounted_or_unmounted(calls):
+    assert works(calls["mount"]) == []
+
+
+def test_the_parts_of_the_kernel_that_are_mostly_attacked_are_closed(calls):
+    assert works(calls["kernel"]) == []
+
+
+def test_only_plain_sockets_can_be_made(calls):
+    unix, inet, inet6, netlink = (str(int(f)) for f in (socket.AF_UNIX, socket.AF_INET,
+                                                        socket.AF_INET6, socket.AF_NETLINK))
+    allowed = {f"{f}/{t}" for f in (unix, inet, inet6) for t in (1, 2)}
+    allowed |= {f"{unix}/3", f"{unix}/5", f"{netlink}/2", f"{netlink}/3"}
+    assert set(works(calls["socket"])) <= allowed
+    # The filter says no, not the family: a module would be loaded before that.
+    for name, result in calls["socketpair"]:
+        if name.split("/")[0] != unix or name.endswith("bits"):
+            assert result == "EAFNOSUPPORT", name
+    for name, result in calls["socket"]:
+        if name not in allowed and name.split("/")[0] in (inet, inet6):
+            assert result == "ESOCKTNOSUPPORT", name
+
+
+def test_only_plain_protocols_can_be_had(calls):
+    tcp, udp = {"2/1/6", "10/1/6"}, {"2/2/17", "10/2/17"}
+    ping = {"2/2/1", "10/2/58"}
+    assert tcp | udp <= set(works(calls["protocol"])) <= tcp | udp | ping
+
+
+@pytest.mark.parametrize("limit", ["RLIMIT_NOFILE", "RLIMIT_AS", "RLIMIT_CPU"])
+def test_the_first_process_keeps_its_limits(box, limit):
+    r = box.run(["python3", "-c", f"""
+import os, resource
+try: resource.prlimit(1, resource.{limit}, (1, 1))
+except OSError: print("refused")
+for i in range(3000): os.stat("/")
+"""])
+    assert r.text == "refused\n"
+    assert box.run(["true"]).code == 0 and box.stat("/workspace").type == "dir"
+
+
+# ---- processes between fork and exec --------------------------------------------
+
+
+def test_what_is_not_yet_the_command_cannot_be_looked_into(box):
+    """File workers and children before exec have the payload's uid and were PID 1."""
+    with box.connect() as c:
+        c.start(["/tmp/attack", "inspect"])
+        c.wait_output(b"go")
+        end = time.monotonic() + 1.9
+        while time.monotonic() < end:
+            box.run(["true"])
+            box.write("/tmp/f", b"x" * 100000)
+        c.wait()
+    tries, found = re.search(rb"tries (\d+) found (\d+)", c.out).groups()
+    assert int(tries) > 0, "the attack never met one"
+    assert int(found) == 0, c.out.decode()
+
+
+def test_killing_file_workers_leaves_nothing_half_written(box):
+    box.write("/tmp/f", b"old")
+    with box.connect() as c:
+        c.start(["python3", "-c", """
+import os, signal, time
+print("go", flush=True)
+end = time.time() + 1
+while time.time() < end:
+    for p in os.listdir("/proc"):
+        if p.isdigit() and int(p) not in (1, os.getpid()):
+            try: os.kill(int(p), signal.SIGKILL)
+            except OSError: pass
+"""])
+        c.wait_output(b"go")
+        end = time.monotonic() + 0.8
+        while time.monotonic() < end:
+            try:
+                box.write("/tmp/f", b"n" * 300000)
+            except (Failed, OSError, AssertionError):
+                pass
+        c.wait()
+    assert box.read("/tmp/f")[0] in (b"old", b"n" * 300000)
+
+
+def test_file_workers_that_were_stopped_do_not_block_the_file_tools(box):
+    """All of them are used up by stopping each; their clients go away."""
+    with box.connect() as c:
+        c.start(["python3", "-c", """
+import os, signal
+print("go", flush=True)
+while True:
+    for p in os.listdir("/proc"):
+        if p.isdigit() and int(p) not in (1, os.getpid()):
+            try: os.kill(int(p), signal.SIGSTOP)
+            except OSError: pass
+"""], id="stopper")
+        c.wait_output(b"go")
+        for _ in range(3):
+            clients = [box.connect(timeout=5) for _ in range(12)]
+            for k in clients:
+                k.send(LIST, text("/usr") + u8(1) + u32(1000000))
+            time.sleep(0.1)
+            for k in clients:
+                k.close()
+        box.kill_task("stopper")
+        c.wait()
+
+    def answers():
+        try:
+            return box.stat("/workspace").type == "dir"
+        except Failed as e:
+            assert e.kind == "limit"
+            return False
+    assert wait_until(answers, 5)
+
+
+def test_a_command_that_somebody_traces_still_ends_when_it_is_killed(box):
+    """Its tracer never waits for it: it stays a zombie that PID 1 is not told of."""
+    with box.connect() as tracer:
+        tracer.start(["/tmp/attack", "hold", "sleep"], id="tracer")
+        tracer.wait_output(b"go")
+        with box.connect(timeout=10) as c:
+            c.start(["sleep", "60"], timeout_ms=500, grace_ms=0)
+            tracer.wait_output(b"held")
+            ending = c.wait()
+        assert ending.timed_out and ending.signaled and ending.code == signal.SIGKILL
+        assert box.usage()["tasks"] == 1
+        box.kill_task("tracer")
+        tracer.wait()
+        assert box.run(["true"]).code == 0
+
+
+def test_orphans_in_sessions_of_their_own_neither_fill_nor_slow_the_first_process(box):
+    def resident():
+        status = pathlib.Path(f"/proc/{box.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1))
+    box.run(["true"])
+    before = resident()
+    with box.connect() as c:
+        c.start(["/tmp/attack", "storm"])
+        c.wait_output(b"go")
+        slowest = 0
+        for _ in range(10):
+            began = time.monotonic()
+            box.usage()
+            slowest = max(slowest, time.monotonic() - began)
+            time.sleep(0.05)
+        assert c.wait().code == 0
+    assert slowest < 2
+    assert resident() - before < 4096
+    wait_until(lambda: box.usage()["processes"] <= 1, 5)
+    assert box.usage()["processes"] <= 1, "zombies are left"
+
+
+# ---- what all boxes and the host share -------------------------------------------
+
+
+def test_a_box_cannot_use_up_the_hosts_inotify_instances(box):
+    with box.connect() as c:
+        c.start(["python3", "-c", """
+import ctypes, time
+libc = ctypes.CDLL(None)
+n = 0
+while n < 10000 and libc.inotify_init() >= 0: n += 1
+print("made", n, flush=True)
+time.sleep(60)
+"""], id="taker")
+        c.wait_output(b"made")
+        made = int(re.search(rb"made (\d+)", c.out).group(1))
+        mine = libc.inotify_init()
+        if mine >= 0:
+            os.close(mine)
+        box.kill_task("taker")
+    assert 0 < made <= 32 and mine >= 0
+
+
+def test_a_box_cannot_use_up_the_machines_terminals(box):
+    r = box.run(["python3", "-c", """
+import os, resource
+try:
+    while True: os.openpty()
+except OSError as e: print(len(os.listdir("/dev/pts")), e.errno)
+"""])
+    terminals = int(r.text.split()[0])
+    assert 4 < terminals <= 130
+
+
+def test_rights_to_run_before_others_are_not_inherited(make, mode):
+    """A user may have some, for sound or desktop programs."""
+    give = ["prlimit", "--rtprio=50:50", "--nice=40:40"]
+    if subprocess.run([*give, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        pytest.skip("nobody here can give them")
+    with make(mode, prefix=give) as b:
+        r = b.run(["python3", "-c", """
+import os, resource
+print(resource.getrlimit(resource.RLIMIT_RTPRIO), resource.getrlimit(resource.RLIMIT_NICE))
+for what in (lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10)), lambda: os.nice(-5)):
+    try: what(); print("worked")
+    except OSError: pass
+"""])
+        assert r.text == "(0, 0) (0, 0)\n", r.err
+
+
+def test_the_boot_arguments_of_the_host_are_not_told(box):
+    assert box.run(["cat", "/proc/cmdline"]).out == b""
+
+
+def test_no_file_of_proc_but_a_processes_own_can_be_written(box):
+    r = box.run(["python3", "-c", """
+import os
+for top, folders, files in os.walk("/proc"):
+    if top == "/proc":
+        folders[:] = [f for f in folders if not f.isdigit() and f not in ("self", "thread-self", "net")]
+    for f in files:
+        path = os.path.join(top, f)
+        if os.path.isfile(path) and not path.startswith("/proc/pressure/"):
+            try:
+                os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+                print(path)
+            except OSError: pass
+"""])
+    assert r.text == "" and r.code == 0, r.err
+
+
+# ---- the file tools ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["/etc/hosts", "/proc/sys/kernel/core_pattern", "/proc/1/oom_score_adj",
+                                    "/proc/self/oom_score_adj", "/usr/bin/new", "/dev/null", "/proc/self/mem"])
+def test_the_file_tools_cannot_write_through_a_link_what_code_could_not(box, target):
+    box.sh(f"ln -s {target} /tmp/link; ln -s {os.path.dirname(target)} /tmp/folder")
+    for path in "/tmp/link", "/tmp/folder/" + os.path.basename(target):
+        with pytest.raises(Failed):
+            box.write(path, "x")
+    if not target.endswith("new"):
+        with pytest.raises(Failed):
+            box.remove("/tmp/folder/" + os.path.basename(target))
+
+
+@pytest.mark.parametrize("path", ["/tmp/fifo", "/dev/zero", "/dev/tty", "/proc/kmsg", "/proc/self/mem",
+                                  "/proc/1/environ", "/proc/self/fd/3", "/proc/kcore", "/tmp/socket"])
+def test_reading_what_is_no_file_is_refused_at_once(box, path):
+    box.run(["python3", "-c", "import os, socket; os.mkfifo('/tmp/fifo'); "
+             "socket.socket(socket.AF_UNIX).bind('/tmp/socket')"])
+    began = time.monotonic()
+    with pytest.raises(Failed):
+        box.read(path, limit=1 << 20)
+    assert time.monotonic() - began < 2
+
+
+def test_listing_proc_and_reading_sparse_files_is_bounded(box):
+    began = time.monotonic()
+    entries, more = box.list("/proc", recursive=True, limit=20000)
+    assert len(entries) <= 20000 and time.monotonic() - began < 5
+    box.run(["truncate", "-s", "1T", "/tmp/huge"])
+    data, entry = box.read("/tmp/huge", limit=100000)
+    assert len(data) == 100000 and entry.size == 1 << 40
+
+
+def test_paths_that_go_through_the_first_process_lead_nowhere(box):
+    for path in "/proc/1/root/etc/passwd", "/proc/1/cwd/x", "/proc/1/fd/3":
+        with pytest.raises(Failed):
+            box.read(path)
+    with pytest.raises(Failed):
+        box.run(["true"], cwd="/proc/1/root")
+
+
+# ---- two boxes ----------------------------------------------------------------------
+
+
+def test_boxes_do_not_see_each_other(make, mode):
+    with make(mode) as a, make(mode) as b, a.connect() as c:
+        c.start(["python3", "-c", """
+import ctypes, socket, time
+libc = ctypes.CDLL(None)
+abstract = socket.socket(socket.AF_UNIX); abstract.bind("\\0shared"); abstract.listen()
+tcp = socket.create_server(("127.0.0.1", 7777))
+print(libc.shmget(4711, 4096, 0o1666), libc.msgget(4712, 0o1666), "ready", flush=True)
+time.sleep(60)
+"""], id="server")
+        c.wait_output(b"ready")
+        a.write("/tmp/secret", "x")
+        r = b.run(["python3", "-c", """
+import ctypes, os, socket
+libc = ctypes.CDLL(None)
+print(libc.shmget(4711, 4096, 0), libc.msgget(4712, 0), os.path.exists("/tmp/secret"))
+for family, where in ((socket.AF_UNIX, "\\0shared"), (socket.AF_INET, ("127.0.0.1", 7777))):
+    try: socket.socket(family).connect(where); print("connected")
+    except ConnectionRefusedError: pass
+print([p for p in os.listdir("/proc") if p.isdigit() and int(p) != os.getpid()
+       and "python" in open(f"/proc/{p}/comm").read()])
+"""])
+        assert r.text == "-1 -1 False\n[]\n", r.err
+
+
+# ---- the whole program, as each kind of user ------------------------------------------
+
+
+@pytest.mark.every_tier
+def test_private_keys_and_settings_with_secrets_are_not_in_etc(host):
+    client = host.server()
+    listing = client.bash("ls -d /etc/ssl/private /etc/pki/tls/private /etc/shadow /etc/gshadow /etc/sudoers /etc/ssh "
+                          "/etc/environment /etc/fstab /etc/machine-id /etc/apt /etc/pip.conf /etc/npmrc /etc/gitconfig "
+                          "/etc/crontab /etc/krb5.keytab /etc/docker /etc/kubernetes /etc/profile.d 2>/dev/null; "
+                          "find /etc -name '*.key' -readable 2>/dev/null")
+    assert listing["stdout"] == ""
+
+
+@pytest.mark.every_tier
+def test_names_cannot_hide_text_from_who_reads_the_answer(client):
+    names = ["\x1b[2Jescape", "bidi\u202etxt.exe", "tag\U000e0041", "zero\u200bwidth", "c1\x9b2J", "line\nbreak"]
+    client.bash("python3 -", stdin=f"for n in {ascii(names)}: open('/workspace/' + n, 'w')")
+    answer = client.start_tool("list_remote_files", {"path": "/workspace"}).result(30)
+    shown = answer["result"]["content"][0]["text"]
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]", shown), \
+        ascii(shown)
+    # Visible, and still the name by which it can be asked for.
+    assert {e["path"] for e in json.loads(shown)["entries"]} == {"/workspace/" + n for n in names}
+
+
+@pytest.mark.every_tier
+def test_other_users_cannot_reach_the_state_or_the_socket(host, tier):
+    if not ROOT:
+        pytest.skip("only root can become another user")
+    host.server().tool("create_sandbox", name="b")
+    sockets = list(host.home.rglob("agent.sock"))
+    assert len(sockets) == 1
+    script = f"""
+import os, socket, sys
+os.setgroups([]); os.setgid(58899); os.setuid(58899)
+for what in (lambda: os.listdir({str(host.home)!r}), lambda: open({str(host.home / 'anybox.db')!r}),
+             lambda: socket.socket(socket.AF_UNIX).connect({str(sockets[0])!r}),
+             lambda: os.kill({host.install.box_inits()[0]}, 0)):
+    try: what(); print("worked")
+    except PermissionError: print("refused")
+"""
+    done = subprocess.run(["/usr/bin/python3", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["refused"] * 4
+
+
+@pytest.mark.only_tiers("root")
+def test_root_does_not_use_a_state_folder_that_another_user_made(host):
+    theirs = host.folder / "theirs"
+    box_folder = theirs / "boxes" / ("a" * 32)
+    box_folder.mkdir(parents=True)
+    (box_folder / "info").write_text(f"version=1\nname=x\npid=0\ncgroup={host.folder}/anybox/{'a' * 32}\n")
+    for path in theirs, theirs / "boxes", box_folder:
+        os.chown(path, 58899, 58899)
+    done = host.run("ls", env={"ANYBOX_HOME": str(theirs)})
+    assert done.returncode != 0 and "belongs to somebody else" in done.stderr
+    assert box_folder.exists()
+    shutil.rmtree(theirs)
+
+
+@pytest.mark.only_tiers("root")
+@pytest.mark.parametrize("bomb", [
+    "import os; f = os.memfd_create('x')\nwhile True: os.write(f, b'x' * (1 << 20))",
+    "f = open('/dev/shm/x', 'wb')\nwhile True: f.write(b'x' * (1 << 20))",
+    "x = []\nwhile True: x.append(bytearray(1 << 20))",
+    "import socket; s = []\nwhile True:\n a, b = socket.socketpair(); a.setblocking(False); s += [a, b]\n"
+    " try: a.send(b'x' * 100000)\n except OSError: pass"])
+def test_memory_of_every_kind_is_limited(host, bomb):
+    client = host.server()
+    client.tool("create_sandbox", name="small", memory="64m", disk="40m")
+    answer = client.bash("python3 -", stdin=bomb, timeout=20)
+    assert answer["exit_code"] != 0 and not answer["timed_out"]
+    assert client.bash("echo alive")["stdout"] == "alive\n"
+
+
+@pytest.mark.every_tier
+def test_a_hostile_environment_does_not_reach_what_starts_a_box(host):
+    client = host.server()
+    client.tool("create_sandbox", name="e", env={"LD_PRELOAD": "/tmp/evil.so", "HOME": "/proc/1/root",
+                                                 "BASH_ENV": "/tmp/evil", "IFS": "x"})
+    for pid in host.install.box_inits():
+        if pid_inside(pid) == 1:
+            assert pathlib.Path(f"/proc/{pid}/environ").read_bytes() == b""
+    assert client.bash("echo alive")["stdout"] == "alive\n"
