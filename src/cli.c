@@ -1,6 +1,8 @@
 #include "cli.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +62,9 @@ int cli_print(const struct cli *cli, const struct buf *text)
     struct err e;
 
     if (text->len > 0 && fd_write_all(STDOUT_FILENO, buf_str(text), &e) < 0) {
+        if (e.sys == EPIPE) { /* `| head` has seen enough, which is no mistake to speak of */
+            return EXIT_SIGNAL + SIGPIPE;
+        }
         return cli_fail(cli, EXIT_FAILURE, "write to stdout: %s", e.msg);
     }
     return EXIT_SUCCESS;

@@ -4,7 +4,8 @@
  *
  * Signals are blocked in every thread but read by one of ours, so no handler and no
  * global is needed. A command in a box is told to stop by the session's cancel, which
- * box_exec() watches; the thread that got the second signal ends the program at once.
+ * box_exec() watches; the thread that got the second signal ends the program at once, but
+ * for SIGHUP: a terminal that closes often sends it twice, and the box must still go.
  */
 #include <errno.h>
 #include <signal.h>
@@ -30,6 +31,7 @@ static void stop_set(sigset_t *set)
     (void)sigaddset(set, SIGINT);
     (void)sigaddset(set, SIGTERM);
     (void)sigaddset(set, SIGHUP);
+    (void)sigaddset(set, SIGQUIT);
 }
 
 static void *watch_signals(void *arg)
@@ -48,7 +50,8 @@ static void *watch_signals(void *arg)
             break;
         }
         int none = 0;
-        if (!atomic_compare_exchange_strong(&s->signo, &none, (int)info.ssi_signo)) {
+        if (!atomic_compare_exchange_strong(&s->signo, &none, (int)info.ssi_signo) &&
+            info.ssi_signo != SIGHUP) {
             _exit(EXIT_SIGNAL + (int)info.ssi_signo);
         }
         cancel_fire(&s->cancel);

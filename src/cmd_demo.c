@@ -21,8 +21,8 @@
 
 /* ---- the tour ----------------------------------------------------------- */
 
-static void show_step(struct tour *t, const struct cli *cli, size_t i, int64_t ms,
-                      const struct err *e)
+static int show_step(struct tour *t, const struct cli *cli, size_t i, int64_t ms,
+                     const struct err *e)
 {
     struct buf text own_buf = {0};
 
@@ -39,11 +39,11 @@ static void show_step(struct tour *t, const struct cli *cli, size_t i, int64_t m
         cli_plain(&text, str_from(e->msg));
         buf_addc(&text, '\n');
     }
-    (void)cli_print(cli, &text);
+    return cli_print(cli, &text);
 }
 
-/* Returns how many steps went wrong. */
-static int play(struct tour *t, const struct cli *cli, struct str *which)
+/* Returns how many steps went wrong; *status is that of writing about them. */
+static int play(struct tour *t, const struct cli *cli, struct str *which, int *status)
 {
     int failed = 0;
 
@@ -53,7 +53,10 @@ static int play(struct tour *t, const struct cli *cli, struct str *which)
         buf_clear(&t->details);
         bool ok = (i > 0 || demo_client_start(&t->client, t->home, &e) == 0) &&
                   demo_steps[i].play(t, &e) == 0;
-        show_step(t, cli, i, clock_mono_ms() - started, ok ? NULL : &e);
+        *status = show_step(t, cli, i, clock_mono_ms() - started, ok ? NULL : &e);
+        if (*status != EXIT_SUCCESS) {
+            break;
+        }
         if (ok) {
             continue;
         }
@@ -87,11 +90,10 @@ static void clean_up(struct tour *t)
 {
     struct err ignored;
 
-    t->client.cancel = NULL;
-    if (t->has_box) {
-        t->has_box = !demo_drop_box(t);
-    }
     demo_client_stop(&t->client);
+    if (t->home.len > 0 && !t->cleared) {
+        demo_client_clear(t->home);
+    }
     if (t->home.len > 0) {
         (void)(fd_remove_tree(AT_FDCWD, t->home.p, &ignored) < 0);
     }
@@ -113,12 +115,18 @@ static int give_tour(struct tour *t, const struct cli *cli)
     buf_add(&text,
             S("\nanybox " ANYBOX_VERSION
               ": a tour over MCP, with sandboxes that this machine's own kernel gives.\n\n"));
-    (void)cli_print(cli, &text);
+    int status = cli_print(cli, &text);
+    if (status != EXIT_SUCCESS) {
+        return status;
+    }
     int64_t started = clock_mono_ms();
-    int failed = play(t, cli, &which);
+    int failed = play(t, cli, &which, &status);
     int signo = atomic_load(&t->signals.signo);
     if (signo != 0) {
         return EXIT_SIGNAL + signo;
+    }
+    if (status != EXIT_SUCCESS) {
+        return status;
     }
     if (failed > 0) {
         return cli_fail(cli, EXIT_FAILURE,

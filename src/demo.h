@@ -15,7 +15,7 @@ struct tour {
     struct arena arena;
     struct buf details; /* of the step that is played */
     struct str home;    /* the server's state folder */
-    bool colour, has_box, memory_limited;
+    bool colour, cleared, memory_limited;
 };
 
 struct demo_step {
@@ -25,9 +25,6 @@ struct demo_step {
 extern const struct demo_step demo_steps[];
 extern const size_t demo_n_steps;
 #define DEMO_NEEDED 3 /* without these first ones the others make no sense */
-
-/* Deletes the tour's box. False when the server did not say so. */
-bool demo_drop_box(struct tour *t);
 
 /* The lines to paste for the clients in the field, with this path in them. */
 void demo_clients(struct buf *to, struct str path);

@@ -12,10 +12,11 @@
 #include "base/proc.h"
 #include "json/js.h"
 
-#define ANSWER_MAX   (4u << 20)
-#define ENV_COUNT    256
-#define READ_SIZE    65536
-#define STOP_WAIT_MS 3000
+#define ANSWER_MAX    (4u << 20)
+#define ENV_COUNT     256
+#define READ_SIZE     65536
+#define STOP_WAIT_MS  3000
+#define CLEAR_WAIT_MS 10000
 
 /* ---- starting and stopping ---------------------------------------------- */
 
@@ -93,6 +94,33 @@ void demo_client_stop(struct demo_client *c)
     (void)close(c->from);
     buf_fini(&c->in);
     c->pid = 0;
+}
+
+void demo_client_clear(struct str home)
+{
+    static const char *const argv[] = {"anybox", "--config", "/dev/null", "rm", "--all", NULL};
+    const struct ctx ctx = {.deadline_ms = clock_mono_ms() + CLEAR_WAIT_MS};
+    struct arena arena own_arena = {0};
+    const char *envp[ENV_COUNT];
+    int null own_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int status = 0;
+    pid_t pid = 0;
+    struct err ignored;
+
+    arena_init(&arena, 1u << 20);
+    make_env(&arena, home, envp);
+    const struct proc_fd fds[] = {
+        {null, STDIN_FILENO}, {null, STDOUT_FILENO}, {STDERR_FILENO, STDERR_FILENO}};
+    const struct proc_spec spec = {.file = "/proc/self/exe",
+                                   .argv = argv,
+                                   .envp = envp,
+                                   .fds = fds,
+                                   .n_fds = COUNTOF(fds),
+                                   .new_session = true};
+    if (null < 0 || proc_spawn(&spec, &pid, &ignored) < 0) {
+        return; /* the box has a lifetime */
+    }
+    (void)(proc_wait(&ctx, pid, &status, &ignored) < 0);
 }
 
 /* ---- asking ------------------------------------------------------------- */

@@ -28,6 +28,10 @@ int demo_client_start(struct demo_client *c, struct str home, struct err *e) MUS
 /* Closes its stdin, waits for it to go, kills it if it does not. Zeroed is fine. */
 void demo_client_stop(struct demo_client *c);
 
+/* Deletes every box of a state folder that no server uses any more, also those of calls
+ * that were under way when it left. */
+void demo_client_clear(struct str home);
+
 /* The "result" of a request (a new reference). An error answer is ERR_PROTOCOL with its
  * message. Takes over `params`. */
 json_t *demo_client_ask(struct demo_client *c, const char *method, json_t *params, int64_t limit_ms,

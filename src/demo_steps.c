@@ -115,15 +115,6 @@ static int unexpected(struct err *e, const char *wanted, const json_t *answer)
     return err_set(e, ERR_PROTOCOL, "expected %s, but the answer was %s", wanted, text.p);
 }
 
-bool demo_drop_box(struct tour *t)
-{
-    struct err ignored;
-    json_t *gone own_json =
-        call(t, "delete_sandbox", json_pack("{s:s}", "sandbox_name", "demo"), &ignored);
-
-    return gone != NULL;
-}
-
 /* ---- the steps ---------------------------------------------------------- */
 
 static int say_hello(struct tour *t, struct err *e)
@@ -191,7 +182,6 @@ static int create_box(struct tour *t, struct err *e)
     if (!answer) {
         return -1;
     }
-    t->has_box = true;
     if (js_str(js_get(answer, "sandbox_id")).len == 0) {
         return unexpected(e, "a sandbox_id", answer);
     }
@@ -352,7 +342,6 @@ static int delete_box(struct tour *t, struct err *e)
     if (!answer) {
         return -1;
     }
-    t->has_box = false;
     json_t *left own_json = call(t, "list_sandboxes", json_object(), e);
     if (!left) {
         return -1;
@@ -360,6 +349,7 @@ static int delete_box(struct tour *t, struct err *e)
     if (json_array_size(js_get(left, "sandboxes")) != 0) {
         return unexpected(e, "no sandbox any more", left);
     }
+    t->cleared = true;
     detail(t, "its processes, mounts and files are gone");
     return 0;
 }

@@ -113,7 +113,7 @@ def test_run_leaves_nothing(host):
     assert host.run("ls").stdout == "no sandboxes\n"
 
 
-@pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_run_cleans_up_when_it_is_told_to_stop(host, signo):
     p = host.popen("run", "sh", "-c", "echo up; sleep 300", stdin=subprocess.DEVNULL,
                    stdout=subprocess.PIPE)
@@ -251,6 +251,27 @@ def test_demo_cleans_up_when_it_is_stopped(host):
     p.stdout.read()
     p.stdout.close()
     assert p.wait(15) == 128 + signal.SIGINT
+    assert wait_until(lambda: not host.residue(), 5), host.residue()
+
+
+@pytest.mark.parametrize("after", [0.005, 0.015, 0.03, 0.06])
+def test_demo_leaves_nothing_whenever_it_is_stopped(host, after):
+    p = host.popen("demo", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    p.stdout.readline()  # so that signals are caught
+    time.sleep(after)
+    p.send_signal(signal.SIGINT)
+    p.stdout.read()
+    p.stdout.close()
+    assert p.wait(15) == 128 + signal.SIGINT
+    assert wait_until(lambda: not host.residue(), 5), host.residue()
+
+
+def test_demo_ends_quietly_when_nobody_reads(host):
+    p = host.popen("demo", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    p.stdout.readline()
+    p.stdout.close()
+    assert p.stderr.read() == b"" and p.wait(15) == 128 + signal.SIGPIPE
+    p.stderr.close()
     assert wait_until(lambda: not host.residue(), 5), host.residue()
 
 
