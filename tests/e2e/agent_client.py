@@ -426,7 +426,7 @@ class Box:
         try:
             with open(f"/proc/{self.pid}/stat") as f:
                 return f.read().rsplit(")", 1)[1].split()[0] != "Z"
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             return False
 
     def wait_gone(self, timeout=5):
