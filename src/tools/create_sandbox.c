@@ -33,7 +33,7 @@ static int check(const struct args *args, struct err *e)
     if (args->gpu) {
         return err_set(e, ERR_UNSUPPORTED,
                        "gpu cannot be given: sandboxes see no devices of the machine. Leave gpu "
-                       "out, or use a machine with a GPU over ssh");
+                       "out");
     }
     if (args->cpus > 0 && args->cpus < 0.01) {
         return err_set(e, ERR_INVALID, "cpus must be at least 0.01, not %g", args->cpus);

@@ -151,10 +151,15 @@ static int decode_boolean(const struct param *p, const json_t *v, struct arena *
 
 static struct str size_text(struct arena *a, int64_t bytes)
 {
-    if (bytes >= 1 << 20) {
-        return arena_printf(a, "%" PRId64 "m", bytes >> 20);
+    static const char units[] = {'k', 'm', 'g', 't'};
+    size_t n = 0;
+
+    while (n < sizeof(units) && bytes >= 1024 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        n++;
     }
-    return arena_printf(a, "%" PRId64 " bytes", bytes);
+    return n > 0 ? arena_printf(a, "%" PRId64 "%c", bytes, units[n - 1])
+                 : arena_printf(a, "%" PRId64, bytes);
 }
 
 static int decode_size(const struct param *p, const json_t *v, struct arena *a, int64_t *to,
@@ -240,6 +245,27 @@ static bool any_given(const struct tool *t, const json_t *arguments, size_t offs
     return false;
 }
 
+/* Who left out what is required has often given it under another name: the first one that
+ * this tool does not know. */
+static struct str unknown_text(const struct tool *t, const json_t *arguments, struct arena *a)
+{
+    /* jansson's iterators want it writable, though they change nothing. */
+    json_t *object = (json_t *)(uintptr_t)arguments;
+
+    for (void *at = json_object_iter(object); at != NULL; at = json_object_iter_next(object, at)) {
+        struct str key = {json_object_iter_key(at), json_object_iter_key_len(at)};
+        size_t i = 0;
+        while (i < t->n_params && !str_eq(key, str_from(t->params[i].name))) {
+            i++;
+        }
+        if (i == t->n_params) {
+            return arena_printf(a, "; there is no argument \"%.*s\"",
+                                STR_ARG(str_head(key, DECODE_SHOWN_MAX)));
+        }
+    }
+    return STR_EMPTY;
+}
+
 static int decode_object(const struct tool *t, const json_t *arguments, struct arena *arena,
                          char *args, struct err *e)
 {
@@ -255,7 +281,8 @@ static int decode_object(const struct tool *t, const json_t *arguments, struct a
                 return -1;
             }
         } else if (p->required && !any_given(t, arguments, p->offset)) {
-            return err_set(e, ERR_INVALID, "%s is required: %s", p->name, p->help);
+            return err_set(e, ERR_INVALID, "%s is required: %s%.*s", p->name, p->help,
+                           STR_ARG(unknown_text(t, arguments, arena)));
         }
     }
     return 0;

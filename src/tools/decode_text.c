@@ -13,8 +13,9 @@ static int check_text(const struct param *p, struct str text, struct err *e)
     int64_t max = p->max > 0 ? p->max : STRING_MAX;
 
     if (text.len > (uint64_t)max) {
-        return err_set(e, ERR_INVALID, "%s is %zu bytes long; at most %" PRId64 " are accepted",
-                       p->name, text.len, max);
+        return err_set(e, ERR_INVALID, "%s is %zu bytes long; at most %" PRId64 " are accepted%s%s",
+                       p->name, text.len, max, p->too_long ? ": " : "",
+                       p->too_long ? p->too_long : "");
     }
     if (str_has(text, '\0')) {
         return err_set(e, ERR_INVALID, "%s must not contain NUL characters", p->name);

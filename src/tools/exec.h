@@ -26,6 +26,7 @@ int exec_answer(struct call *c, const struct exec_args *given, json_t **out, str
     {                                                                                              \
         .name = "command", .type = PARAM_STRING, .offset = offsetof(struct exec_args, command),    \
         .required = true, .max = EXEC_COMMAND_MAX, .help = "the shell text to run",                \
+        .too_long = "write it into a file with write_remote_file and run that",                    \
     }
 #define PARAM_CWD                                                                                  \
     {                                                                                              \

@@ -32,7 +32,8 @@ static int run(struct call *c, const void *args, json_t **out, struct err *e)
 const struct tool tool_get_active_sandbox = {
     .name = "get_active_sandbox",
     .title = "Get the active sandbox",
-    .help = "Tell which sandbox calls use that name none, and whether it is alive.",
+    .help =
+        "Tell the active sandbox, which is used by calls that name none, and whether it is alive.",
     .toolsets = TOOLSET_DEFAULT | TOOLSET_REMOTE | TOOLSET_ALL,
     .hints = HINT_READ_ONLY | HINT_IDEMPOTENT,
     .run = run,

@@ -49,6 +49,7 @@ struct param {
     const char *fallback_text;  /* strings that are absent; and numbers as text */
     const char *const *choices; /* strings: NULL-terminated list, becomes an enum */
     const char *help;
+    const char *too_long; /* strings: what to do instead, ends the sentence; may be NULL */
     enum param_type type;
     bool required;
     bool hidden; /* accepted, not in the schema (aliases, seldom needed) */

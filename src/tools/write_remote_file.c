@@ -145,6 +145,7 @@ static const struct param params[] = {
         .required = true,
         .max = CONTENT_MAX,
         .help = "the file's new content",
+        .too_long = "write it in parts, with append for the later ones",
     },
     {
         .name = "encoding",

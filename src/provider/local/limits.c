@@ -1,4 +1,5 @@
 /* What a box gets: what was asked for where that is possible, else the defaults. */
+#include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -15,19 +16,41 @@
 #define FILES_LEAST    16
 #define DISK_OF_MEMORY 4 /* disk is a quarter of memory by default */
 
+enum unit { UNIT_BYTES, UNIT_MILLIS, UNIT_NUMBER, UNIT_SECONDS };
+
+struct amount {
+    char text[32];
+};
+
+/* As people write it: whole MiB, cores with a fraction. */
+static struct amount amount(enum unit unit, int64_t n)
+{
+    struct amount a;
+
+    if (unit == UNIT_BYTES && n >= MIB) {
+        (void)snprintf(a.text, sizeof(a.text), "%lld MiB", (long long)(n / MIB));
+    } else if (unit == UNIT_MILLIS) {
+        (void)snprintf(a.text, sizeof(a.text), "%g", (double)n / 1000);
+    } else {
+        const char *word = unit == UNIT_BYTES ? " bytes" : unit == UNIT_SECONDS ? " s" : "";
+        (void)snprintf(a.text, sizeof(a.text), "%lld%s", (long long)n, word);
+    }
+    return a;
+}
+
 /* One number that was asked for; 0 was not. */
-static int check(const char *what, const char *unit, int64_t asked, int64_t least, int64_t most,
+static int check(const char *what, enum unit unit, int64_t asked, int64_t least, int64_t most,
                  struct err *e)
 {
     if (asked == 0 || (asked >= least && asked <= most)) {
         return 0;
     }
     if (asked < least) {
-        return err_set(e, ERR_INVALID, "%s of %lld%s is too small: a sandbox takes at least %lld%s",
-                       what, (long long)asked, unit, (long long)least, unit);
+        return err_set(e, ERR_INVALID, "%s of %s is too small: a sandbox takes at least %s", what,
+                       amount(unit, asked).text, amount(unit, least).text);
     }
-    return err_set(e, ERR_INVALID, "%s of %lld%s is more than this machine has: at most %lld%s",
-                   what, (long long)asked, unit, (long long)most, unit);
+    return err_set(e, ERR_INVALID, "%s of %s is more than this machine has: at most %s", what,
+                   amount(unit, asked).text, amount(unit, most).text);
 }
 
 static int64_t files_most(void)
@@ -44,13 +67,13 @@ static int check_asked(const struct limits *asked, int64_t host_memory, struct e
     int64_t cpus = sysconf(_SC_NPROCESSORS_ONLN);
     int64_t memory_most = host_memory > 0 ? host_memory : INT64_MAX;
     int64_t cpu_most = cpus > 0 ? cpus * 1000 : INT32_MAX;
-    if (check("memory", " bytes", asked->memory_bytes, MEMORY_LEAST, memory_most, e) < 0 ||
-        check("disk", " bytes", asked->disk_bytes, DISK_LEAST, memory_most, e) < 0 ||
-        check("cpus", " thousandths of a core", asked->cpu_millis, CPU_LEAST, cpu_most, e) < 0 ||
-        check("pids", " processes", asked->pids, PIDS_LEAST, PIDS_MOST, e) < 0 ||
-        check("open files", " descriptors", asked->open_files, FILES_LEAST, files_most(), e) < 0 ||
-        check("lifetime", " s", asked->lifetime_s, 1, INT32_MAX, e) < 0 ||
-        check("idle time", " s", asked->idle_s, 1, INT32_MAX, e) < 0) {
+    if (check("memory", UNIT_BYTES, asked->memory_bytes, MEMORY_LEAST, memory_most, e) < 0 ||
+        check("disk", UNIT_BYTES, asked->disk_bytes, DISK_LEAST, memory_most, e) < 0 ||
+        check("cpus", UNIT_MILLIS, asked->cpu_millis, CPU_LEAST, cpu_most, e) < 0 ||
+        check("pids", UNIT_NUMBER, asked->pids, PIDS_LEAST, PIDS_MOST, e) < 0 ||
+        check("open files", UNIT_NUMBER, asked->open_files, FILES_LEAST, files_most(), e) < 0 ||
+        check("lifetime", UNIT_SECONDS, asked->lifetime_s, 1, INT32_MAX, e) < 0 ||
+        check("idle time", UNIT_SECONDS, asked->idle_s, 1, INT32_MAX, e) < 0) {
         return -1;
     }
     return 0;
@@ -71,9 +94,10 @@ static int settle_disk(const struct limits *asked, const struct limits *defaults
 {
     if (asked->disk_bytes >= out->memory_bytes) {
         return err_set(e, ERR_INVALID,
-                       "disk of %lld bytes does not fit: a local sandbox keeps its files in its "
-                       "memory, so disk must be less than memory (%lld bytes); ask for more memory",
-                       (long long)asked->disk_bytes, (long long)out->memory_bytes);
+                       "disk of %s does not fit: a local sandbox keeps its files in its memory, so "
+                       "disk must be less than memory (%s); ask for more memory",
+                       amount(UNIT_BYTES, asked->disk_bytes).text,
+                       amount(UNIT_BYTES, out->memory_bytes).text);
     }
     int64_t quarter = out->memory_bytes / DISK_OF_MEMORY;
     out->disk_bytes = either(asked->disk_bytes, either(defaults->disk_bytes, quarter));
