@@ -12,7 +12,7 @@ set -eu
 build='gcc libc6-dev meson ninja-build pkg-config libjansson-dev libsqlite3-dev libseccomp-dev
        bash python3 uidmap'
 test="$build libcmocka-dev python3-pytest python3-pytest-timeout
-      python3-jsonschema util-linux"
+      python3-jsonschema util-linux procps"
 check="$test clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev llvm-14"
 sdk="$build nodejs npm"
 
@@ -52,12 +52,13 @@ done
 
 as_root=
 if [ "$(id -u)" != 0 ]; then
-    if ! command -v sudo >/dev/null; then
+    as_root='sudo env'
+    # Once and openly, so that it can ask for a password.
+    if ! command -v sudo >/dev/null || ! sudo env true; then
         echo "These Debian packages are missing:$missing" >&2
         echo "Run as root: apt-get update && apt-get install --no-install-recommends$missing" >&2
         exit 1
     fi
-    as_root='sudo env'
 fi
 
 echo "installing:$missing"
