@@ -27,8 +27,9 @@
 #include "provider/local/making.h"
 #include "provider/talk.h"
 
-#define NAME_MAX_LEN 128
-#define FOLDER_TRIES 20
+#define NAME_MAX_LEN    128
+#define FOLDER_TRIES    500
+#define FOLDER_RETRY_MS 2
 
 /* ---- what was asked for --------------------------------------------------------------- */
 
@@ -122,7 +123,8 @@ int local_open_boxes(const struct local *l, struct err *e)
     return dir;
 }
 
-/* A sweep may remove the new folder before we have the lock on it: then once more. */
+/* A sweep may have the lock on the new folder first, and remove it: then once more, when it
+ * has had the time to. */
 static int make_folder(struct making *m, struct err *e)
 {
     const char *id = arena_cstr(m->ctx->arena, m->spec->id);
@@ -136,6 +138,12 @@ static int make_folder(struct making *m, struct err *e)
             is.st_nlink > 0) {
             m->folder = take_fd(&dir);
             return 0;
+        }
+        if (dir < 0 && errno != ENOENT) {
+            return err_sys(e, errno, "cannot open the sandbox's folder in %s", m->local->boxes_dir);
+        }
+        if (ctx_wait(m->ctx, NULL, 0, clock_mono_ms() + FOLDER_RETRY_MS, e) < 0) {
+            return -1;
         }
     }
     return err_set(e, ERR_SYSTEM, "cannot lock the sandbox's folder in %s", m->local->boxes_dir);
