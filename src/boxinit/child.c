@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,12 +72,7 @@ struct child_failure child_become(const struct spec *spec)
     if (rc != 0) {
         return (struct child_failure){STEP_LIMITS, rc};
     }
-    rc = ids_become_payload(spec->uid_mode);
-    /* On a host with fs.suid_dumpable=1 a change of uid undoes what PID 1 has set. */
-    if (rc == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
-        rc = errno;
-    }
-    return (struct child_failure){STEP_IDS, rc};
+    return (struct child_failure){STEP_IDS, ids_become_payload(spec->uid_mode)};
 }
 
 /* Returns only when nothing could be run. */

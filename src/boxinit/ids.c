@@ -3,8 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -166,12 +169,20 @@ int ids_enter(const struct spec *spec, struct err *e)
     return 0;
 }
 
+/* Whoever changes its uid can be traced by its new self on a host with
+ * fs.suid_dumpable=1, unless it holds a capability that the tracer lacks. So they are kept
+ * until tracing is forbidden again; giving them up does not change that. */
 int ids_become_payload(enum uid_mode mode)
 {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {0};
+
     if (mode == UIDS_ONE) {
         return 0;
     }
-    if (setresgid(BOX_UID, BOX_UID, BOX_UID) < 0 || setresuid(BOX_UID, BOX_UID, BOX_UID) < 0) {
+    if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setresgid(BOX_UID, BOX_UID, BOX_UID) < 0 ||
+        setresuid(BOX_UID, BOX_UID, BOX_UID) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
+        syscall(SYS_capset, &header, none) < 0 || prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0) < 0) {
         return errno;
     }
     return 0;

@@ -291,7 +291,7 @@ static bool is_boxinit(pid_t pid)
  * died files can be opened, but are empty. */
 static long inspect_one(pid_t pid)
 {
-    static const char *const parts[] = {"fd", "mem", "maps", "environ", "exe", "cwd", "root"};
+    static const char *const parts[] = {"mem", "maps", "environ", "exe", "cwd", "root"};
     long found = 0;
     int process;
 
@@ -311,8 +311,11 @@ static long inspect_one(pid_t pid)
     process = (int)syscall(SYS_pidfd_open, pid, 0);
     for (int i = 3; process >= 0 && i < 32; i++) {
         int fd = (int)syscall(SYS_pidfd_getfd, process, i, 0);
+        char path[64];
+        char to[64];
 
-        if (fd >= 0 && is_boxinit(pid)) {
+        snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, i);
+        if ((fd >= 0 || readlink(path, to, sizeof(to)) > 0) && is_boxinit(pid)) {
             printf("took descriptor %d of %d\n", i, pid);
             found++;
         }
