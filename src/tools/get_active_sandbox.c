@@ -14,8 +14,8 @@ static int run(struct call *c, const void *args, json_t **out, struct err *e)
         *out = json_object();
         (void)json_object_set_new(*out, "active_sandbox", json_null());
         answer_str(*out, "note",
-                   S("there is no active sandbox: the first exec_bash makes one, create_sandbox "
-                     "makes one to order, select_sandbox picks one that exists"));
+                   S("there is no active sandbox: create_sandbox makes one, select_sandbox picks "
+                     "one that exists"));
         answer_str(*out, "reason", str_from(e->msg));
         return 0;
     }
