@@ -91,7 +91,7 @@ static void test_what_is_refused(void **state)
     assert_refused(fx, (struct box_spec){.network = NETWORK_INTERNET}, ERR_UNSUPPORTED, "network");
     assert_refused(fx, (struct box_spec){.network = NETWORK_HOST}, ERR_UNSUPPORTED, "network");
     assert_refused(fx, (struct box_spec){.limits = {.memory_bytes = 1000}}, ERR_INVALID,
-                   "at least 16777216 bytes");
+                   "at least 16 MiB");
     assert_refused(fx, (struct box_spec){.name = S("a\nb")}, ERR_INVALID, "control character");
     assert_refused(fx, (struct box_spec){.env = bad_env, .n_env = 1}, ERR_INVALID, "NAME=value");
 }

@@ -248,7 +248,7 @@ static void no_active_box_is_no_error(void **state)
     own_json json_t *o = fake_ok(f, "get_active_sandbox", "{}");
 
     assert_json(o, "active_sandbox", json_null());
-    assert_non_null(strstr(json_string_value(js_get(o, "note")), "exec_bash makes one"));
+    assert_non_null(strstr(json_string_value(js_get(o, "note")), "create_sandbox makes one"));
     assert_int_equal(f->n_boxes, 0);
 }
 
