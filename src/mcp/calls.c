@@ -218,7 +218,10 @@ static void refuse(struct running *r, const struct err *e)
                        (long long)r->call.services->config->max_calls);
         add_problem(&text, ERR_LIMIT, str_from(sentence));
     } else {
-        add_problem(&text, e->kind, str_from(e->msg));
+        struct err why = *e;
+
+        (void)err_wrap(&why, "this call was not started and may be tried again later");
+        add_problem(&text, why.kind, str_from(why.msg));
     }
     finish(r, buf_str(&text), true);
 }
