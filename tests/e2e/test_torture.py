@@ -27,10 +27,14 @@ def listed(client):
     return {b["name"]: b for b in client.tool("list_sandboxes")["sandboxes"]}
 
 
+def hostname_in(pid):
+    return pathlib.Path("/proc", str(pid), "root", "etc", "hostname").read_text().strip()
+
+
 def init_of(host, name):
     """The host's pid of a box's PID 1."""
     for pid in host.install.box_inits():
-        if pid_inside(pid) == 1 and pathlib.Path(f"/proc/{pid}/root/etc/hostname").read_text().strip() == name:
+        if pid_inside(pid) == 1 and hostname_in(pid) == name:
             return pid
     raise AssertionError(f"no init of {name}")
 
