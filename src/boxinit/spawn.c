@@ -143,7 +143,9 @@ static int cwd_failed(const struct task *t, int errnum, struct err *e)
 {
     switch (errnum) {
     case ENOENT:
-        return err_set(e, ERR_NOT_FOUND, "cwd \"%s\" does not exist in the sandbox", t->cwd);
+        return err_set(e, ERR_NOT_FOUND,
+                       "cwd \"%s\" does not exist in the sandbox; make it first, or leave cwd out",
+                       t->cwd);
     case ENOTDIR:
         return err_set(e, ERR_INVALID, "cwd \"%s\" is not a folder in the sandbox", t->cwd);
     case EACCES:

@@ -120,8 +120,10 @@ int worker_fail(const struct worker *w, int errnum, struct str path, const char 
     case EISDIR: rc = err_set(e, ERR_INVALID, "\"%.*s\" is a folder", STR_ARG(path)); break;
     case EACCES:
     case EPERM:
-        rc =
-            err_set(e, ERR_DENIED, "%s \"%.*s\": the sandbox's user may not", doing, STR_ARG(path));
+        rc = err_set(e, ERR_DENIED,
+                     "%s \"%.*s\": the sandbox's user may not; " BOX_WORK_DIR ", " BOX_HOME
+                     " and /tmp are its own",
+                     doing, STR_ARG(path));
         break;
     case EROFS:
         rc = err_set(e, ERR_DENIED,

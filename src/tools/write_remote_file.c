@@ -43,6 +43,12 @@ static int write_file(void *arg, struct call *c, struct box *b, struct str id, s
     (void)id;
     w->at = 0;
     if (box_file_write(b, c->ctx, w->path, w->mode, w->flags, &source, &info, e) < 0) {
+        if (e->kind == ERR_NOT_FOUND && !(w->flags & FILE_PARENTS)) {
+            return err_set(e, ERR_NOT_FOUND,
+                           "the folder of \"%.*s\" does not exist in the sandbox; leave "
+                           "create_parents out to have it made",
+                           STR_ARG(str_head(w->path, 256)));
+        }
         return files_explain(c, b, w->path, FILE_REGULAR, e);
     }
     w->size = info.size;

@@ -36,6 +36,12 @@ def test_missing_folders_are_made(box):
     assert box.bash("cat a/b/c.txt")["stdout"] == "deep"
 
 
+def test_missing_folders_are_told_where_they_shall_not_be_made(box):
+    error = box.tool_error("write_remote_file", remote_path="a/b", content="x", create_parents=False)
+    assert error["code"] == "not_found" and "create_parents" in error["error"]
+    assert box.bash("ls")["stdout"] == ""
+
+
 def test_an_empty_file_is_a_file(box):
     box.tool("write_remote_file", remote_path="empty", content="")
     read = box.tool("read_remote_file", remote_path="empty")
