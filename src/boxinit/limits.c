@@ -9,7 +9,9 @@
 
 #include "boxinit/seccomp.h"
 
-#define CAPS_END 64 /* the kernel answers EINVAL from the first unknown one on */
+#define PENDING_MOST 8192         /* signals; a timer is one, too */
+#define QUEUES_MOST  (256u << 10) /* bytes of POSIX message queues */
+#define CAPS_END     64           /* the kernel answers EINVAL from the first unknown one on */
 
 static int drop_bounding_set(struct err *e)
 {
@@ -63,6 +65,22 @@ static int limit(int what, uint64_t value)
     want.rlim_max = value < now.rlim_max ? value : now.rlim_max;
     want.rlim_cur = want.rlim_max;
     return setrlimit((__rlimit_resource_t)what, &want) < 0 ? errno : 0;
+}
+
+/* A quarter, and no more than any box needs. */
+static void share(int what, uint64_t most)
+{
+    struct rlimit now;
+
+    if (getrlimit((__rlimit_resource_t)what, &now) == 0) {
+        (void)limit(what, now.rlim_cur / 4 < most ? now.rlim_cur / 4 : most);
+    }
+}
+
+void limits_share(void)
+{
+    share(RLIMIT_SIGPENDING, PENDING_MOST);
+    share(RLIMIT_MSGQUEUE, QUEUES_MOST);
 }
 
 int limits_apply(const struct spec *spec)

@@ -14,4 +14,9 @@ int limits_seal(const struct spec *spec, struct err *e) MUST_CHECK;
  * against the new limit. */
 int limits_apply(const struct spec *spec);
 
+/* Before the user namespace is made: the kernel counts pending signals, timers and
+ * message queues of a box for the user who made it, too, and takes as the most for all
+ * of it what this process may have. Leaves most of that to the user. */
+void limits_share(void);
+
 #endif

@@ -15,6 +15,7 @@
 #include "base/own.h"
 #include "boxinit/box.h"
 #include "boxinit/ids.h"
+#include "boxinit/limits.h"
 
 #define LISTEN_BACKLOG 128
 #define ANSWER_MAX     4096
@@ -165,6 +166,7 @@ static int start_inner(const struct spec *spec, const struct box_fds *fds, struc
     if (pipe2(go, O_CLOEXEC) < 0 || pipe2(answer, O_CLOEXEC) < 0) {
         return err_sys(e, errno, "pipe");
     }
+    limits_share();
     out->pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, NULL, NULL, NULL);
     if (out->pid == 0) {
         (void)close(go[1]);
