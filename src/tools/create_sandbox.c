@@ -118,7 +118,7 @@ static const struct param params[] = {
         .type = PARAM_STRING,
         .offset = offsetof(struct args, name),
         .max = 4096, /* boxes_check_name() has the better sentence */
-        .help = "made up when left out",
+        .help = "letters, digits, . _ -; made up when left out",
     },
     {
         .name = "provider",
@@ -188,7 +188,7 @@ static const struct param params[] = {
         .offset = offsetof(struct args, network),
         .fallback_text = "none",
         .choices = networks,
-        .help = "what it can reach",
+        .help = "what it can reach; local ones: none",
     },
     {
         .name = "reuse",
