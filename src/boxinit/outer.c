@@ -143,7 +143,8 @@ static int explain_clone(int errnum, struct err *e)
         return err_set(e, ERR_UNSUPPORTED,
                        "user namespaces are not allowed here (%s): see "
                        "kernel.unprivileged_userns_clone, user.max_user_namespaces and "
-                       "kernel.apparmor_restrict_unprivileged_userns",
+                       "kernel.apparmor_restrict_unprivileged_userns; chroots and most containers "
+                       "forbid them, too",
                        errnum == ENOSPC ? "their number is used up" : "operation not permitted");
     }
     return err_sys(e, errnum, "make the sandbox's namespaces");

@@ -240,8 +240,10 @@ static int exam_trial(const struct exam *x, struct err *e)
     int64_t took_ms = 0;
     struct err why = {0};
     if (trial(x, &tier, &took_ms, &why) < 0) {
-        return tell(x, CHECK_FAIL, "trial sandbox", arena_str(a, str_from(why.msg)),
-                    "mend the lines above that are not ok", e);
+        return tell(
+            x, CHECK_FAIL, "trial sandbox", arena_str(a, str_from(why.msg)),
+            "mend the lines above that are not ok; in a chroot or container, run anybox outside",
+            e);
     }
     struct str found = arena_printf(a, "made, used and deleted in %lld ms (%.*s)",
                                     (long long)took_ms, STR_ARG(tier));

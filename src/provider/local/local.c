@@ -33,7 +33,9 @@ static char *copy(struct str s)
 static struct provider *local_open(const struct provider_conf *conf, struct err *e)
 {
     if (conf->state_dir.len == 0 || conf->program_dir.len == 0) {
-        (void)err_set(e, ERR_BUG, "the local provider needs a state folder and a program folder");
+        (void)err_set(e, ERR_UNSUPPORTED,
+                      "local sandboxes need a state folder (ANYBOX_HOME or HOME names it) and a "
+                      "mounted /proc");
         return NULL;
     }
     struct local *l = xcalloc(1, sizeof *l);
