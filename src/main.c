@@ -115,6 +115,7 @@ static int cmd_help(struct cli *cli, int argc, char **argv)
     }
     const struct command *c = find_command(str_from(argv[at]));
     if (!c) {
+        cli->command = NULL; /* the overview helps on, not the help of help */
         return unknown_command(cli, str_from(argv[at]));
     }
     cli_help(c, &text);
