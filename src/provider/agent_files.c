@@ -222,7 +222,7 @@ static int send_chunks(struct talk *t, const struct ctx *ctx, const struct sourc
             return got < 0 ? -1 : 0;
         }
         if (t->closed) {
-            return err_set(e, ERR_GONE, "it ended before the file was written");
+            return talk_ended(t, ctx, e);
         }
         if (add_chunks(&u, e) < 0 || wait_upload(&u, ctx, e) < 0) {
             return -1;

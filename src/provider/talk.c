@@ -11,12 +11,14 @@
 #include "base/plain.h"
 #include "provider/over_agent.h"
 
+#define PROBE_MS  1000
 #define FAIL_TEXT 400 /* bytes of an agent's message that we pass on */
 
 int talk_open(struct talk *t, struct box *b, const struct ctx *ctx, struct err *e)
 {
     struct agent_box *ab = CONTAINER_OF(b, struct agent_box, box);
     buf_init(&t->out, TALK_OUT);
+    t->box = b;
     t->greet_by_ms = clock_mono_ms() + TALK_GREET_MS;
     t->fd = ab->connect(b, ctx, e);
     return t->fd < 0 ? -1 : 0;
@@ -216,6 +218,39 @@ int talk_wait(struct talk *t, const struct ctx *ctx, struct pollfd *extra, int64
     return ready;
 }
 
+/* Greets whoever comes. The socket of a box that is being killed may still take us. */
+static bool does_greet(struct box *b, const struct ctx *ctx, struct err *e)
+{
+    struct talk t own_talk = TALK_NONE;
+    struct ctx shorter = *ctx;
+    int64_t until_ms = clock_mono_ms() + PROBE_MS;
+    if (ctx->deadline_ms == 0 || ctx->deadline_ms > until_ms) {
+        shorter.deadline_ms = until_ms;
+    }
+    if (talk_open(&t, b, &shorter, e) < 0) {
+        return false;
+    }
+    while (!t.greeted && !t.closed) {
+        struct frame ignored;
+        if (talk_wait(&t, &shorter, NULL, 0, e) < 0 || talk_next(&t, &ignored, e) < 0) {
+            return false;
+        }
+    }
+    return t.greeted;
+}
+
+int talk_ended(const struct talk *t, const struct ctx *ctx, struct err *e)
+{
+    struct err why = {0};
+    if (does_greet(t->box, ctx, &why)) {
+        return err_set(e, ERR_UNREACHABLE,
+                       "the process in it that did this was killed, perhaps for want of memory, "
+                       "before it had answered; the sandbox itself goes on, so try again");
+    }
+    return err_set(e, ERR_GONE, "it ended before it answered%s%s", why.kind == ERR_GONE ? ": " : "",
+                   why.kind == ERR_GONE ? why.msg : "");
+}
+
 int talk_get(struct talk *t, const struct ctx *ctx, struct frame *out, struct err *e)
 {
     for (;;) {
@@ -224,7 +259,7 @@ int talk_get(struct talk *t, const struct ctx *ctx, struct frame *out, struct er
             return got < 0 ? -1 : 0;
         }
         if (t->closed) {
-            return err_set(e, ERR_GONE, "it ended before it answered");
+            return talk_ended(t, ctx, e);
         }
         if (talk_flush(t, e) < 0) {
             return -1;

@@ -23,6 +23,7 @@
 #define TALK_SILENT_MS 30000 /* the same for one that owes us an answer */
 
 struct talk {
+    struct box *box;
     int fd;
     int64_t greet_by_ms;
     char *in;
@@ -50,13 +51,16 @@ int talk_next(struct talk *t, struct frame *out, struct err *e) MUST_CHECK;
  * as ctx_wait() does. ERR_UNREACHABLE when the greeting is overdue. */
 int talk_wait(struct talk *t, const struct ctx *ctx, struct pollfd *extra, int64_t until_ms,
               struct err *e) MUST_CHECK;
-/* Flushes and waits for the next frame. ERR_GONE when the other side ends instead,
+/* Flushes and waits for the next frame. As talk_ended() when the other side ends instead,
  * ERR_UNREACHABLE when it says nothing for TALK_SILENT_MS. */
 int talk_get(struct talk *t, const struct ctx *ctx, struct frame *out, struct err *e) MUST_CHECK;
 /* The same, and it has to be of this type with these fields read by the caller. */
 int talk_expect(struct talk *t, const struct ctx *ctx, uint8_t type, struct frame *out,
                 struct err *e) MUST_CHECK;
 
+/* The connection ended before the answer: ERR_GONE when the box did, ERR_UNREACHABLE when
+ * only the process in it that served us has been killed. */
+int talk_ended(const struct talk *t, const struct ctx *ctx, struct err *e);
 /* "it has not answered for ... s" */
 int talk_silent(struct err *e, int64_t ms);
 /* "the sandbox's agent sent a ... that cannot be read" */

@@ -308,6 +308,28 @@ def test_orphans_and_zombies_are_taken_care_of(box):
     assert box.bash("echo fine")["stdout"] == "fine\n"
 
 
+def test_a_command_that_kills_all_others_does_not_end_the_box(host, box):
+    """Code in a box may kill what serves its files: that is told as what it is."""
+    killer = ("import os, signal, time\nend = time.time() + 2\nwhile time.time() < end:\n"
+              "  for pid in os.listdir('/proc'):\n    try:\n"
+              "      if int(pid) not in (1, os.getpid()): os.kill(int(pid), signal.SIGKILL)\n"
+              "    except (OSError, ValueError): pass\n")
+    box.tool("write_remote_file", path="/workspace/killer.py", content=killer)
+    box.bash("setsid python3 /workspace/killer.py > /dev/null 2>&1 &")
+    init, failures = init_of(host, "work"), 0
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        assert box.bash("echo ok", sandbox_name="work")["exit_code"] in (0, 137)
+        answer, _ = outcome(box, box.start_tool("write_remote_file", {"path": "/workspace/w", "content": "x",
+                                                                      "sandbox_name": "work"}))
+        if "error" in answer:
+            failures += 1
+            assert answer["code"] == "unreachable" and "killed" in answer["error"], answer
+    assert failures > 0
+    assert wait_until(lambda: box.bash("echo ok")["stdout"] == "ok\n", 5)
+    assert init_of(host, "work") == init
+
+
 # ---- a difficult client ----------------------------------------------------------------
 
 

@@ -153,6 +153,16 @@ static void test_read_that_breaks_off(void **state)
     assert_fails(read_file(fx, 9), &fx->e, ERR_GONE, "ended");
 }
 
+static void test_read_whose_worker_was_killed(void **state)
+{
+    struct fixture *fx = *state;
+    fake_hello(&fx->fake, 0);
+    fake_entry(&fx->fake, 0, "f", ENTRY_FILE, 100);
+    fake_hello(&fx->fake, 1);
+    fake_add(&fx->fake, 1, FAKE_LISTEN);
+    assert_fails(read_file(fx, 9), &fx->e, ERR_UNREACHABLE, "the sandbox itself goes on");
+}
+
 static ssize_t blocks(void *arg, char *to, size_t cap, struct err *e)
 {
     (void)e;
@@ -231,6 +241,7 @@ int main(void)
         T(test_read),
         T(test_read_of_more_than_asked),
         T(test_read_that_breaks_off),
+        T(test_read_whose_worker_was_killed),
         T(test_write),
         T(test_write_refused_early),
         T(test_mkdir_and_remove),
