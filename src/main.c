@@ -18,7 +18,9 @@ static const struct command commands[] = {
     {"run", "[OPTION]... [--] CMD...", "Run one command in a fresh local sandbox",
      "The exit status is CMD's; 128+N when signal N ended it, 124 after --timeout, 125 when\n"
      "anybox itself failed, 126 and 127 when CMD cannot be run or is not there. stdin, stdout\n"
-     "and stderr are passed through as they are. The sandbox is deleted afterwards.\n\n"
+     "and stderr are passed through as they are; CMD sees pipes and no terminal. It sees no\n"
+     "file of yours: give it input, or use exec and cp with a sandbox that stays. The sandbox\n"
+     "of run is deleted afterwards.\n\n"
      "  --timeout SECONDS  kill the command after so long\n"
      "  --memory SIZE      such as 512m or 2g\n"
      "  --cpus NUMBER      such as 1.5\n"
