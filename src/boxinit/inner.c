@@ -27,6 +27,22 @@ static int raise_loopback(struct err *e)
     return 0;
 }
 
+/* What was opened on the host's side leads to the host's mounts, and commands inherit it. */
+static int reopen_stdio(struct err *e)
+{
+    int null own_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (null < 0) {
+        return err_sys(e, errno, "open /dev/null");
+    }
+    for (int fd = 0; fd < 3; fd++) {
+        if (dup2(null, fd) < 0) {
+            return err_sys(e, errno, "redirect descriptor %d", fd);
+        }
+    }
+    return 0;
+}
+
 static int set_up(const struct spec *spec, struct box_fds *fds, int go, int answer, struct err *e)
 {
     int keep[] = {fds->listener, fds->end, fds->oom, fds->memory, fds->keep, go, answer};
@@ -45,7 +61,7 @@ static int set_up(const struct spec *spec, struct box_fds *fds, int go, int answ
     if (sethostname(spec->hostname, strlen(spec->hostname)) < 0) {
         return err_sys(e, errno, "set the hostname");
     }
-    if (raise_loopback(e) < 0 || rootfs_build(spec, e) < 0) {
+    if (raise_loopback(e) < 0 || rootfs_build(spec, e) < 0 || reopen_stdio(e) < 0) {
         return -1;
     }
     return limits_seal(spec, e);

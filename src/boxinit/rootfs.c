@@ -250,7 +250,9 @@ static int show_device(int host, const char *path, struct err *e)
     if (make_file(path, e) < 0) {
         return -1;
     }
-    return bind_tree(from, path, BIND_NOEXEC, e);
+    /* Read-only for the node, not for the device: where the payload is the node's owner
+     * (root without its capabilities) it could change its mode, for the host too. */
+    return bind_tree(from, path, BIND_RDONLY | BIND_NOEXEC, e);
 }
 
 static int make_dev(int host, struct err *e)
@@ -336,6 +338,9 @@ static int make_proc(struct err *e)
 {
     static const char *const fixed[] = {"/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs",
                                         "/proc/sysrq-trigger"};
+    static const char *const roots[] = {"/proc/kpagecount",  "/proc/kpageflags",
+                                        "/proc/kpagecgroup", "/proc/vmallocinfo",
+                                        "/proc/slabinfo",    "/proc/pagetypeinfo"};
     static const char *const hidden[] = {"/proc/kcore",         "/proc/keys", "/proc/timer_list",
                                          "/proc/sched_debug",   "/proc/scsi", "/proc/acpi",
                                          "/proc/latency_stats", "/proc/kmsg", "/proc/cmdline",
@@ -360,6 +365,12 @@ static int make_proc(struct err *e)
     }
     for (size_t i = 0; i < COUNTOF(hidden); i++) {
         if (mask(hidden[i], e) < 0) {
+            return -1;
+        }
+    }
+    /* Root's alone, and root without its capabilities may be who we are. */
+    for (size_t i = 0; i < COUNTOF(roots); i++) {
+        if (access(roots[i], R_OK) == 0 && mask(roots[i], e) < 0) {
             return -1;
         }
     }

@@ -352,6 +352,27 @@ for top, folders, files in os.walk("/proc"):
     assert r.text == "" and r.code == 0, r.err
 
 
+@pytest.mark.skipif(not ROOT, reason="only root is root outside")
+def test_a_payload_that_is_root_outside_cannot_change_the_hosts_devices(world):
+    """Root without its capabilities, as in a container, has one uid for all: root's."""
+    with Box(mode=0) as b:
+        r = b.run(["python3", "-c", """
+import os
+def tries(what):
+    try: what(); print("worked")
+    except OSError: pass
+for device in "/dev/null", "/dev/zero", "/dev/urandom", "/dev/tty":
+    tries(lambda: os.chmod(device, 0o666))
+    tries(lambda: os.utime(device))
+tries(lambda: os.fchmod(0, 0o666))
+for name in "kpageflags", "kpagecount", "vmallocinfo", "slabinfo":
+    if os.path.exists("/proc/" + name) and open("/proc/" + name, "rb").read(8):
+        print(name, "is told")
+open("/dev/null", "w").write("x")
+"""])
+        assert r.text == "" and r.code == 0, r.err
+
+
 # ---- the file tools ----------------------------------------------------------------
 
 
