@@ -14,7 +14,9 @@
 #include "base/str.h"
 
 #define UID_RANGE 65536u
-#define UID_FIRST 0x40000000u
+/* Above what systemd gives to containers, shadow to subuids and sssd to domains, below
+ * what does not fit a signed number. */
+#define UID_FIRST 0x78000000u
 #define UID_SLOTS ((0x7fff0000u - UID_FIRST) / UID_RANGE)
 
 enum uid_mode { /* as the spec of boxinit numbers them */
