@@ -527,3 +527,14 @@ def test_a_hostile_environment_does_not_reach_what_starts_a_box(host):
         if pid_inside(pid) == 1:
             assert pathlib.Path(f"/proc/{pid}/environ").read_bytes() == b""
     assert client.bash("echo alive")["stdout"] == "alive\n"
+
+
+@pytest.mark.only_tiers("root")
+def test_root_with_few_capabilities_does_not_lend_its_uid_to_a_box(host):
+    """As in a container: enough to give a box ids of its own."""
+    few = "-all,+setuid,+setgid"
+    done = subprocess.run(["setpriv", "--bounding-set=" + few, "--inh-caps=" + few, host.install.anybox, "run", "--",
+                           "cat", "/proc/self/uid_map"], env=host.env(), cwd=host.project, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, check=True)
+    inside, outside, count = (int(n) for n in done.stdout.split())
+    assert (inside, count) == (0, 65536) and outside > 65536
