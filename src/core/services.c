@@ -42,7 +42,8 @@ int services_init(struct services *s, const struct config_flags *flags, struct e
         services_fini(s);
         return -1;
     }
-    s->calls = pool_new("call", (unsigned)s->config->max_calls);
+    /* As many again, for threads whose call is answered and which tidy up behind it. */
+    s->calls = pool_new("call", 2 * (unsigned)s->config->max_calls);
     return 0;
 }
 

@@ -17,7 +17,7 @@ struct services {
     struct config *config;
     struct store *store;
     struct boxes *boxes;
-    struct pool *calls; /* runs tool calls; max_calls threads */
+    struct pool *calls; /* runs tool calls; up to twice max_calls threads */
 };
 
 int services_init(struct services *s, const struct config_flags *flags, struct err *e) MUST_CHECK;

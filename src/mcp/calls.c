@@ -7,6 +7,9 @@
  * peer->lock is held for both, and for each progress notification: once
  * calls_cancel() returns, nothing of the call is sent any more, and once peer->calls
  * is empty no call touches its peer.
+ *
+ * mcp->n_calls keeps the limit of calls, not the pool: who reads an answer may send the
+ * next call at once, when the thread that sent it is still busy with tidying up.
  */
 #include "mcp/calls.h"
 
@@ -28,6 +31,7 @@
 struct running {
     struct list link; /* peer.calls; guarded by peer->lock */
     bool taken_back;  /* by the client: send nothing; guarded by peer->lock */
+    bool counted;     /* in mcp->n_calls */
     struct peer *peer;
     struct batch *batch; /* held; NULL: none */
     enum revision rev;
@@ -100,6 +104,9 @@ static void finish(struct running *r, struct str text, bool is_error)
 
     buf_init(&out, MCP_MESSAGE_MAX);
     add_fitting_result(&out, r, text, is_error);
+    if (r->counted) {
+        (void)atomic_fetch_sub(&p->mcp->n_calls, 1);
+    }
     lock(&p->lock);
     sent = !r->taken_back;
     if (sent) {
@@ -226,12 +233,24 @@ static void refuse(struct running *r, const struct err *e)
     finish(r, buf_str(&text), true);
 }
 
+static int count_in(struct running *r, struct err *e)
+{
+    struct mcp *m = r->peer->mcp;
+    int64_t max = m->services->config->max_calls;
+
+    r->counted = true;
+    if (atomic_fetch_add(&m->n_calls, 1) >= max) {
+        return err_set(e, ERR_LIMIT, "all %lld calls are in use", (long long)max);
+    }
+    return 0;
+}
+
 void calls_start(const struct exchange *x, const struct tool *t)
 {
     struct running *r = new_running(x, t);
     struct peer *p = x->peer;
     struct err e;
-    bool ready = cancel_init(&r->cancel, &e) == 0;
+    bool ready = cancel_init(&r->cancel, &e) == 0 && count_in(r, &e) == 0;
 
     if (r->batch != NULL) {
         batch_hold(r->batch);

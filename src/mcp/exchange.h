@@ -5,6 +5,7 @@
 #ifndef MCP_EXCHANGE_H
 #define MCP_EXCHANGE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/buf.h"
@@ -18,6 +19,7 @@ struct mcp {
     const struct services *services;
     unsigned toolsets;
     struct buf lists[REV_COUNT]; /* results of tools/list; written by mcp_new() only */
+    atomic_llong n_calls;        /* that run and are not answered yet, of all peers */
 };
 
 struct batch;

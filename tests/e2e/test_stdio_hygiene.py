@@ -222,6 +222,15 @@ def test_fifty_calls_at_once_and_ping_lists_and_cancel_in_between(box):
     assert time.monotonic() - began < 20
 
 
+def test_a_call_that_is_answered_does_not_count_any_more(host):
+    config = host.folder / "c.toml"
+    config.write_text("[server]\nmax_calls = 1\n")
+    config.chmod(0o644)
+    client = host.server("--config", str(config))
+    for _ in range(200):
+        client.tool("get_active_sandbox")
+
+
 def test_more_calls_than_the_limit_are_told_so_and_the_rest_work(host):
     config = host.folder / "c.toml"
     config.write_text("[server]\nmax_calls = 2\n")

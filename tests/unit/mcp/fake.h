@@ -138,7 +138,7 @@ static void fake_init(struct fake *f, unsigned max_calls)
     pthread_mutex_init(&f->lock, NULL);
     f->config.max_calls = max_calls;
     f->services.config = &f->config;
-    f->services.calls = pool_new("call", max_calls);
+    f->services.calls = pool_new("call", 2 * max_calls);
     peer_init(&f->peer, &fake_ops, mcp_new(&f->services, TOOLSET_DEFAULT), NULL);
 }
 
