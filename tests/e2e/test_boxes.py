@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from host import is_running, pid_inside, wait_until
+from host import command_line, is_running, pid_inside, wait_until
 from mcp_client import ToolFailed
 
 pytestmark = pytest.mark.every_tier
@@ -195,8 +195,7 @@ def test_a_call_that_is_under_way_when_init_dies_is_answered(host):
     client = host.server()
     client.tool("create_sandbox", name="doomed")
     call = client.start_tool("exec_bash", {"command": "echo started; sleep 60"})
-    assert wait_until(lambda: len(host.install.box_processes()) >= 2, 5)
-    time.sleep(0.2)
+    assert wait_until(lambda: any("sleep" in command_line(p) for p in host.install.box_processes()), 5)
     for pid in inits(host):
         os.kill(pid, signal.SIGKILL)
     try:
@@ -210,7 +209,7 @@ def test_deleting_a_box_ends_what_runs_in_it(host):
     client = host.server()
     client.tool("create_sandbox", name="busy")
     call = client.start_tool("exec_bash", {"command": "trap '' TERM; sleep 60"})
-    assert wait_until(lambda: len(host.install.box_processes()) >= 2, 5)
+    assert wait_until(lambda: any("sleep" in command_line(p) for p in host.install.box_processes()), 5)
     began = time.monotonic()
     client.tool("delete_sandbox", sandbox_name="busy")
     assert time.monotonic() - began < 5
