@@ -3,7 +3,9 @@
  *
  *   attack calls        one line for each try: its group, its name, "worked" or the errno
  *   attack inspect      looks into every process of ours that is still boxinit, for 2 s
- *   attack hold COMM    traces the first process with that name, and keeps it
+ *   attack hold COMM    traces the first process with that name, and never takes note
+ *                       of its end
+ *   attack stop COMM    the same, and it is stopped on its way out
  *   attack storm        leaves orphans, each in a session of its own, for 1.5 s
  */
 #define _GNU_SOURCE
@@ -349,7 +351,7 @@ static void inspect(void)
     printf("tries %ld found %ld\n", tries, found);
 }
 
-static void hold(const char *comm)
+static void hold(const char *comm, long options)
 {
     puts("go");
     fflush(stdout);
@@ -363,7 +365,7 @@ static void hold(const char *comm)
             if (pid > 1) {
                 name_of(pid, name, sizeof(name));
             }
-            if (strcmp(name, comm) == 0 && ptrace(PTRACE_SEIZE, pid, 0, 0) == 0) {
+            if (strcmp(name, comm) == 0 && ptrace(PTRACE_SEIZE, pid, 0, options) == 0) {
                 puts("held");
                 fflush(stdout);
                 sleep(600);
@@ -411,7 +413,9 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "inspect") == 0) {
         inspect();
     } else if (strcmp(what, "hold") == 0 && argc == 3) {
-        hold(argv[2]);
+        hold(argv[2], 0);
+    } else if (strcmp(what, "stop") == 0 && argc == 3) {
+        hold(argv[2], PTRACE_O_TRACEEXIT);
     } else if (strcmp(what, "storm") == 0) {
         storm();
     } else {

@@ -224,10 +224,12 @@ while True:
     assert wait_until(answers, 5)
 
 
-def test_a_command_that_somebody_traces_still_ends_when_it_is_killed(box):
-    """Its tracer never waits for it: it stays a zombie that PID 1 is not told of."""
+@pytest.mark.parametrize("mode,how", [(m, "hold") for m in MODES] + [(MODES[0], "stop")])
+def test_a_command_that_somebody_traces_still_ends_when_it_is_killed(box, how):
+    """Its tracer never waits for it: it stays a zombie that PID 1 is not told of, or does
+    not even become one."""
     with box.connect() as tracer:
-        tracer.start(["/tmp/attack", "hold", "sleep"], id="tracer")
+        tracer.start(["/tmp/attack", how, "sleep"], id="tracer")
         tracer.wait_output(b"go")
         with box.connect(timeout=10) as c:
             c.start(["sleep", "60"], timeout_ms=500, grace_ms=0)
@@ -235,9 +237,9 @@ def test_a_command_that_somebody_traces_still_ends_when_it_is_killed(box):
             ending = c.wait()
         assert ending.timed_out and ending.signaled and ending.code == signal.SIGKILL
         assert box.usage()["tasks"] == 1
-        box.kill_task("tracer")
-        tracer.wait()
         assert box.run(["true"]).code == 0
+        box.shutdown()  # with all of that still there
+    box.wait_gone(2)
 
 
 def test_orphans_in_sessions_of_their_own_neither_fill_nor_slow_the_first_process(box):
