@@ -228,7 +228,11 @@ static int take_slot(struct uid_range *out, struct err *e)
     }
     for (int i = 0; i < SLOT_TRIES; i++) {
         uint32_t slot = id_below(UID_SLOTS);
+        errno = 0;
         int fd = lock_slot(dir, slot);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+            return err_sys(e, errno, "cannot lock a range of user ids below %s", LOCK_DIR);
+        }
         if (fd < 0) {
             continue;
         }
