@@ -79,7 +79,8 @@ static void test_out_of_range(void **state)
         struct limits asked;
         const char *word;
     } bad[] = {
-        {{.memory_bytes = 16 * MIB - 1}, "memory of 15 MiB is too small: a sandbox takes at least 16 MiB"},
+        {{.memory_bytes = 16 * MIB - 1},
+         "memory of 15 MiB is too small: a sandbox takes at least 16 MiB"},
         {{.memory_bytes = -1}, "memory"},
         {{.memory_bytes = INT64_MAX}, "more than this machine has"},
         {{.disk_bytes = 1}, "disk of 1 bytes is too small"},
