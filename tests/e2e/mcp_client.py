@@ -42,6 +42,7 @@ class McpClient:
         self.version, self.modern = version, version == MODERN
         self.argv = argv
         self.lines, self.notifications, self.answers, self.violations = [], [], [], []
+        self.killed = False
         self._waiting, self._methods, self._next_id = {}, {}, 0
         self._changed = threading.Condition()
         self._write_lock = threading.Lock()
@@ -173,6 +174,8 @@ class McpClient:
             self._changed.notify_all()
 
     def _take(self, line):
+        if self.killed and not line.endswith(b"\n"):
+            return  # in the middle of it
         try:
             message = json.loads(line.decode("utf-8", "strict"))
         except ValueError as problem:
@@ -245,6 +248,7 @@ class McpClient:
     def kill(self, number=signal.SIGKILL):
         """Only ever the process that this client started."""
         if self.process.poll() is None:
+            self.killed = self.killed or number == signal.SIGKILL
             os.kill(self.process.pid, number)
         if number == signal.SIGKILL:
             self.process.wait(10)

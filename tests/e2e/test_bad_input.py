@@ -69,7 +69,7 @@ def refused(client, tool, arguments, *words, code="invalid"):
 ])
 def test_a_wrong_argument_is_named(client, host, tool, arguments, names):
     refused(client, tool, arguments, names)
-    assert not host.install.box_processes(), "a box was made for a call that was wrong"
+    assert not host.install.seen_processes(), "a box was made for a call that was wrong"
     assert client.tool("list_sandboxes")["sandboxes"] == []
 
 
@@ -79,7 +79,7 @@ def test_a_name_that_is_none_is_refused_and_says_what_is_accepted(client, host, 
     error = refused(client, "create_sandbox", {"name": name}, "name")
     assert "letters" in error["error"] or "id" in error["error"]
     assert client.tool("list_sandboxes")["sandboxes"] == []
-    assert not host.install.box_processes()
+    assert not host.install.seen_processes()
 
 
 @pytest.mark.parametrize("name", ["a", "A-1_b.c", "x" * 64, "7", "a.b"])
@@ -94,7 +94,7 @@ def test_an_unknown_box_makes_none(client, host):
                        ("delete_sandbox", {}), ("select_sandbox", {}), ("run_command", {"command": "true"}),
                        ("execute_terminal_command", {"command": "true"})):
         refused(client, tool, {"sandbox_id": "no-such-box", **more}, "no-such-box", code="not_found")
-    assert not host.install.box_processes()
+    assert not host.install.seen_processes()
 
 
 def test_unknown_tools_and_wrong_shapes_do_not_disturb_what_runs(box):

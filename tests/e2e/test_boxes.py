@@ -254,6 +254,7 @@ def test_kill_minus_nine_of_servers_at_random_moments_leaves_nothing(host):
 
 
 def test_kill_minus_nine_of_inits_at_random_moments_leaves_nothing(host):
+    assert not host.install.box_inits()
     dice = random.Random(7)
     client = host.server()
     stop = threading.Event()
