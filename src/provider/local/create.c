@@ -204,12 +204,18 @@ static void undo(struct making *m)
     struct ctx quiet = {.arena = m->ctx->arena};
     struct err ignored;
     int status = 0;
+    bool unknown = m->outer > 0;
     if (m->outer > 0) {
         (void)kill(m->outer, SIGKILL);
         (void)!proc_wait(&quiet, m->outer, &status, &ignored);
     }
     if (m->meta.pid > 0) {
-        (void)!local_kill(&m->meta, &quiet, &ignored);
+        unknown = local_kill(&m->meta, &quiet, &ignored) < 0;
+    }
+    /* A PID 1 that has reported, but not to us, serves already. One that has not ends by
+     * itself when nobody is there to take its report. */
+    if (unknown) {
+        local_end_unknown(m->local, &quiet, m->folder, m->spec->id);
     }
     drop_fd(&m->uids.lock);
     if (m->folder >= 0) {

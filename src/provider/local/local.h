@@ -114,6 +114,9 @@ bool local_id_ok(struct str id);
 
 /* Kills the box that `m` describes and waits for its end. Success when none lives. */
 int local_kill(const struct meta *m, const struct ctx *ctx, struct err *e) MUST_CHECK;
+/* Ends a box whose process nobody has written down, as far as it serves: where cgroups hold
+ * it local_remove() empties them; else it can only be asked. */
+void local_end_unknown(struct local *l, const struct ctx *ctx, int folder, struct str id);
 /* Removes cgroups, uid lock and folder of a box whose processes are dead. */
 int local_remove(const struct local *l, const struct ctx *ctx, struct str id, const struct meta *m,
                  struct err *e) MUST_CHECK;

@@ -72,9 +72,7 @@ int local_remove(const struct local *l, const struct ctx *ctx, struct str id, co
     return fd_remove_tree(boxes, arena_cstr(ctx->arena, id), e);
 }
 
-/* Whoever made this box died before the process was written down. Where cgroups hold
- * it they are emptied; else it can only be asked to end. */
-static void end_unknown(struct local *l, const struct ctx *ctx, int folder, struct str id)
+void local_end_unknown(struct local *l, const struct ctx *ctx, int folder, struct str id)
 {
     struct ctx quiet = {.arena = ctx->arena, .deadline_ms = clock_mono_ms() + ASK_MS};
     const struct meta unknown = {0};
@@ -104,7 +102,7 @@ static int sweep_locked(struct local *l, const struct ctx *ctx, int folder, stru
         return 0;
     }
     if (m.pid == 0) {
-        end_unknown(l, ctx, folder, id);
+        local_end_unknown(l, ctx, folder, id);
     }
     return local_remove(l, ctx, id, &m, e);
 }
