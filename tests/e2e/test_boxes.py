@@ -194,7 +194,7 @@ def test_a_box_whose_init_was_killed_is_gone_and_everything_with_it(host):
 def test_a_call_that_is_under_way_when_init_dies_is_answered(host):
     client = host.server()
     client.tool("create_sandbox", name="doomed")
-    call = client.start_tool("exec_bash", {"command": "echo started; sleep 60"})
+    call = client.start_tool("exec_bash", {"command": "echo started; sleep 60", "sandbox_name": "doomed"})
     assert wait_until(lambda: any("sleep" in command_line(p) for p in host.install.box_processes()), 5)
     for pid in inits(host):
         os.kill(pid, signal.SIGKILL)
@@ -208,7 +208,7 @@ def test_a_call_that_is_under_way_when_init_dies_is_answered(host):
 def test_deleting_a_box_ends_what_runs_in_it(host):
     client = host.server()
     client.tool("create_sandbox", name="busy")
-    call = client.start_tool("exec_bash", {"command": "trap '' TERM; sleep 60"})
+    call = client.start_tool("exec_bash", {"command": "trap '' TERM; sleep 60", "sandbox_name": "busy"})
     assert wait_until(lambda: any("sleep" in command_line(p) for p in host.install.box_processes()), 5)
     began = time.monotonic()
     client.tool("delete_sandbox", sandbox_name="busy")
