@@ -1,4 +1,5 @@
 /* The program's front door: a table of commands, and which one is meant. */
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,6 +210,7 @@ int main(int argc, char **argv)
     if (help || at >= argc) {
         char *none[] = {argv[0], NULL};
         cli.command = help ? find_command(S("help")) : usual_command(path_base(cli.flags.program));
+        assert(cli.command != NULL);
         return cli.command->run(&cli, 1, none);
     }
     cli.command = find_command(str_from(argv[at]));

@@ -106,31 +106,30 @@ int agent_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
 
 /* ---- tasks ---------------------------------------------------------------------- */
 
-static int task_attach(struct box *b, const struct ctx *ctx, struct str id, uint64_t from_out,
-                       uint64_t from_err, int64_t window_ms, const struct sink *output,
-                       struct exec_result *out, struct err *e)
+static int task_attach(struct box *b, const struct ctx *ctx, const struct attach_req *req,
+                       const struct sink *output, struct exec_result *out, struct err *e)
 {
-    if (talk_check_text(id, ID_MAX, false, "the task id", e) < 0) {
+    if (talk_check_text(req->id, ID_MAX, false, "the task id", e) < 0) {
         return -1;
     }
     struct run r own_run = {
         .box = b,
         .talk = TALK_NONE,
-        .id = id,
+        .id = req->id,
         .sink = output,
-        .next = {from_out, from_err},
+        .next = {req->from_out, req->from_err},
     };
     if (talk_open(&r.talk, b, ctx, e) < 0) {
         return -1;
     }
     struct wire_out w = wire_begin(&r.talk.out, FRAME_ATTACH);
-    wire_str(&w, id);
-    wire_u64(&w, from_out);
-    wire_u64(&w, from_err);
+    wire_str(&w, req->id);
+    wire_u64(&w, req->from_out);
+    wire_u64(&w, req->from_err);
     if (!wire_end(&w)) {
         return err_set(e, ERR_BUG, "an attach request did not fit its buffer");
     }
-    return run_follow(&r, ctx, window_ms, out, e);
+    return run_follow(&r, ctx, req->window_ms, out, e);
 }
 
 static int get_task(const struct ctx *ctx, struct frame f, struct task_state *out, struct err *e)

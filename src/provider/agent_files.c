@@ -76,17 +76,17 @@ static int file_stat(struct box *b, const struct ctx *ctx, struct str path, stru
     return get_entry(ctx, f, out, e);
 }
 
-static int file_list(struct box *b, const struct ctx *ctx, struct str dir, bool recursive,
-                     uint32_t max, file_info_fn *each, void *arg, bool *more, struct err *e)
+static int file_list(struct box *b, const struct ctx *ctx, const struct list_req *req,
+                     file_info_fn *each, void *arg, bool *more, struct err *e)
 {
     struct talk t own_talk = TALK_NONE;
-    if (begin(&t, b, ctx, dir, e) < 0) {
+    if (begin(&t, b, ctx, req->dir, e) < 0) {
         return -1;
     }
     struct wire_out w = wire_begin(&t.out, FRAME_LIST);
-    wire_str(&w, dir);
-    wire_u8(&w, recursive ? 1 : 0);
-    wire_u32(&w, max);
+    wire_str(&w, req->dir);
+    wire_u8(&w, req->recursive ? 1 : 0);
+    wire_u32(&w, req->max);
     if (finish(&w, e) < 0) {
         return -1;
     }
@@ -101,7 +101,7 @@ static int file_list(struct box *b, const struct ctx *ctx, struct str dir, bool 
             return 0;
         }
         struct file_info info;
-        if (seen >= max) {
+        if (seen >= req->max) {
             return talk_bad(e, "more files than were asked for,");
         }
         if (get_entry(ctx, f, &info, e) < 0 || each(arg, &info, e) < 0) {

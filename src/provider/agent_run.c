@@ -125,16 +125,19 @@ static int take_frames(struct run *r, struct err *e)
     return 1;
 }
 
-/* The connection ended. Whoever opens connections may know why the box did. */
+/* The connection ended. Whoever opens connections may know why the box did. A request that
+ * was sent may have been carried out, though nobody said so: only when nothing was sent is
+ * it ERR_GONE, after which a caller may try in another box. */
 static int lost(const struct run *r, const struct ctx *ctx, struct err *e)
 {
     struct talk probe own_talk = TALK_NONE;
     struct err why = {0};
     bool known = talk_open(&probe, r->box, ctx, &why) < 0 && why.kind == ERR_GONE;
-    (void)err_set(e, r->started ? ERR_UNREACHABLE : ERR_GONE, "the sandbox ended %s%s%s",
-                  r->started ? "while the command ran" : "before the command started",
-                  known ? ": " : "", known ? why.msg : "");
-    return -1;
+    const char *when = r->started      ? "while the command ran"
+                       : r->talk.spoke ? "while the command was being started, which may have run"
+                                       : "before the command started";
+    return err_set(e, r->started || r->talk.spoke ? ERR_UNREACHABLE : ERR_GONE,
+                   "the sandbox ended %s%s%s", when, known ? ": " : "", known ? why.msg : "");
 }
 
 /* The box keeps the time-out; one that is stopped does not. */
@@ -179,6 +182,33 @@ static int feed(struct run *r, bool readable, struct err *e)
     return 0;
 }
 
+/* Sleeps until there is something to do: 1, and *readable when the input has more; 0 when
+ * until_ms is reached; -1 when it is over, and r->stopped tells whether the caller wished so. */
+static int wait_for_more(struct run *r, const struct ctx *ctx, int64_t until_ms, bool *readable,
+                         struct err *e)
+{
+    struct pollfd source = {.fd = -1, .events = POLLIN};
+    bool wait_source = r->input != NULL && !talk_unsent(&r->talk);
+    if (wait_source && r->input->fd < 0) {
+        source.fd = r->talk.fd;
+        source.events = POLLOUT;
+    } else if (wait_source) {
+        source.fd = r->input->fd;
+    }
+    bool may_be_overdue = r->overdue_ms > 0 && (until_ms == 0 || r->overdue_ms < until_ms);
+    int ready = talk_wait(&r->talk, ctx, wait_source ? &source : NULL,
+                          may_be_overdue ? r->overdue_ms : until_ms, e);
+    if (ready == 0 && may_be_overdue) {
+        return overdue(e);
+    }
+    if (ready < 0) {
+        r->stopped = e->kind == ERR_CANCELLED || e->kind == ERR_TIMEOUT;
+        return -1;
+    }
+    *readable = wait_source && source.revents != 0;
+    return ready > 0 ? 1 : 0;
+}
+
 /* 1: ended; 0: until_ms is reached; -1: failed, and r->stopped tells whose wish it was. */
 static int run_until(struct run *r, const struct ctx *ctx, int64_t until_ms, struct err *e)
 {
@@ -194,28 +224,10 @@ static int run_until(struct run *r, const struct ctx *ctx, int64_t until_ms, str
         if (feed(r, readable, e) < 0 || talk_flush(&r->talk, e) < 0) {
             return -1;
         }
-        struct pollfd source = {.fd = -1, .events = POLLIN};
-        bool wait_source = r->input != NULL && !talk_unsent(&r->talk);
-        if (wait_source && r->input->fd < 0) {
-            source.fd = r->talk.fd;
-            source.events = POLLOUT;
-        } else if (wait_source) {
-            source.fd = r->input->fd;
+        got = wait_for_more(r, ctx, until_ms, &readable, e);
+        if (got <= 0) {
+            return got;
         }
-        bool may_be_overdue = r->overdue_ms > 0 && (until_ms == 0 || r->overdue_ms < until_ms);
-        int ready = talk_wait(&r->talk, ctx, wait_source ? &source : NULL,
-                              may_be_overdue ? r->overdue_ms : until_ms, e);
-        if (ready == 0 && may_be_overdue) {
-            return overdue(e);
-        }
-        if (ready < 0) {
-            r->stopped = e->kind == ERR_CANCELLED || e->kind == ERR_TIMEOUT;
-            return -1;
-        }
-        if (ready == 0) {
-            return 0;
-        }
-        readable = wait_source && source.revents != 0;
     }
 }
 

@@ -30,7 +30,7 @@ static int count(uint32_t v)
 int agent_usage(struct box *b, const struct ctx *ctx, struct agent_usage *out, struct err *e)
 {
     struct talk t own_talk = TALK_NONE;
-    struct frame f;
+    struct frame f = {0};
     if (ask(&t, b, ctx, FRAME_USAGE, &f, e) < 0) {
         return -1;
     }

@@ -106,15 +106,14 @@ int box_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
 
 /* ---- tasks ----------------------------------------------------------------- */
 
-int box_task_attach(struct box *b, const struct ctx *ctx, struct str id, uint64_t from_out,
-                    uint64_t from_err, int64_t window_ms, const struct sink *output,
-                    struct exec_result *out, struct err *e)
+int box_task_attach(struct box *b, const struct ctx *ctx, const struct attach_req *req,
+                    const struct sink *output, struct exec_result *out, struct err *e)
 {
     const struct task_ops *tasks = b->provider->ops->tasks;
     if (tasks == NULL) {
         return lacks(b->provider, e, "follow a command after the call that started it");
     }
-    return checked(b, tasks->attach(b, ctx, id, from_out, from_err, window_ms, output, out, e), e);
+    return checked(b, tasks->attach(b, ctx, req, output, out, e), e);
 }
 
 int box_task_state(struct box *b, const struct ctx *ctx, struct str id, task_state_fn *each,
@@ -154,11 +153,11 @@ int box_file_stat(struct box *b, const struct ctx *ctx, struct str path, struct 
     return files ? checked(b, files->stat(b, ctx, path, out, e), e) : -1;
 }
 
-int box_file_list(struct box *b, const struct ctx *ctx, struct str dir, bool recursive,
-                  uint32_t max, file_info_fn *each, void *arg, bool *more, struct err *e)
+int box_file_list(struct box *b, const struct ctx *ctx, const struct list_req *req,
+                  file_info_fn *each, void *arg, bool *more, struct err *e)
 {
     const struct file_ops *files = files_of(b, e);
-    return files ? checked(b, files->list(b, ctx, dir, recursive, max, each, arg, more, e), e) : -1;
+    return files ? checked(b, files->list(b, ctx, req, each, arg, more, e), e) : -1;
 }
 
 int box_file_read(struct box *b, const struct ctx *ctx, struct str path, int64_t from, int64_t max,

@@ -161,6 +161,13 @@ struct task_state {
     struct exec_result result; /* .end is EXEC_RUNNING while it runs */
 };
 
+/* Where to go on with a task's output. */
+struct attach_req {
+    struct str id;
+    uint64_t from_out, from_err; /* offsets */
+    int64_t window_ms;           /* as in struct exec_req */
+};
+
 typedef int task_state_fn(void *arg, const struct task_state *state, struct err *e);
 
 /* ---- files -------------------------------------------------------------- */
@@ -178,6 +185,12 @@ struct file_info {
     mode_t mode;
     int64_t size;
     int64_t mtime_s;
+};
+
+struct list_req {
+    struct str dir;
+    bool recursive;
+    uint32_t max; /* entries */
 };
 
 typedef int file_info_fn(void *arg, const struct file_info *info, struct err *e);
@@ -229,9 +242,8 @@ typedef int check_fn(void *arg, const struct check *check, struct err *e);
 /* Commands after the call that started them. exec() itself is start + attach. */
 struct task_ops {
     /* Continue with the output at these offsets; as exec() from there on. */
-    int (*attach)(struct box *b, const struct ctx *ctx, struct str id, uint64_t from_out,
-                  uint64_t from_err, int64_t window_ms, const struct sink *output,
-                  struct exec_result *out, struct err *e);
+    int (*attach)(struct box *b, const struct ctx *ctx, const struct attach_req *req,
+                  const struct sink *output, struct exec_result *out, struct err *e);
     /* Empty id: each task of the box. */
     int (*state)(struct box *b, const struct ctx *ctx, struct str id, task_state_fn *each,
                  void *arg, struct err *e);
@@ -247,7 +259,7 @@ struct file_ops {
                 struct err *e);
     /* Pre-order, sorted by name in each folder, links not followed; paths are `dir` as
      * given plus what is below it. *more: there was more than max. */
-    int (*list)(struct box *b, const struct ctx *ctx, struct str dir, bool recursive, uint32_t max,
+    int (*list)(struct box *b, const struct ctx *ctx, const struct list_req *req,
                 file_info_fn *each, void *arg, bool *more, struct err *e);
     /* At most max bytes from `from` on; *out describes the whole file. */
     int (*read)(struct box *b, const struct ctx *ctx, struct str path, int64_t from, int64_t max,
@@ -353,18 +365,16 @@ int box_destroy(struct box *b, const struct ctx *ctx, struct err *e) MUST_CHECK;
 int box_extend(struct box *b, const struct ctx *ctx, int32_t lifetime_s, struct err *e) MUST_CHECK;
 int box_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
              const struct sink *output, struct exec_result *out, struct err *e) MUST_CHECK;
-int box_task_attach(struct box *b, const struct ctx *ctx, struct str id, uint64_t from_out,
-                    uint64_t from_err, int64_t window_ms, const struct sink *output,
-                    struct exec_result *out, struct err *e) MUST_CHECK;
+int box_task_attach(struct box *b, const struct ctx *ctx, const struct attach_req *req,
+                    const struct sink *output, struct exec_result *out, struct err *e) MUST_CHECK;
 int box_task_state(struct box *b, const struct ctx *ctx, struct str id, task_state_fn *each,
                    void *arg, struct err *e) MUST_CHECK;
 int box_task_kill(struct box *b, const struct ctx *ctx, struct str id, int32_t grace_ms,
                   struct err *e) MUST_CHECK;
 int box_file_stat(struct box *b, const struct ctx *ctx, struct str path, struct file_info *out,
                   struct err *e) MUST_CHECK;
-int box_file_list(struct box *b, const struct ctx *ctx, struct str dir, bool recursive,
-                  uint32_t max, file_info_fn *each, void *arg, bool *more, struct err *e)
-    MUST_CHECK;
+int box_file_list(struct box *b, const struct ctx *ctx, const struct list_req *req,
+                  file_info_fn *each, void *arg, bool *more, struct err *e) MUST_CHECK;
 int box_file_read(struct box *b, const struct ctx *ctx, struct str path, int64_t from, int64_t max,
                   const struct sink *to, struct file_info *out, struct err *e) MUST_CHECK;
 int box_file_write(struct box *b, const struct ctx *ctx, struct str path, mode_t mode,

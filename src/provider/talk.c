@@ -46,6 +46,7 @@ int talk_flush(struct talk *t, struct err *e)
         ssize_t n = send(t->fd, t->out.p + sent, t->out.len - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n >= 0) {
             sent += (size_t)n;
+            t->spoke = true;
             continue;
         }
         if (errno == EINTR) {

@@ -30,6 +30,7 @@ struct talk {
     size_t start, end; /* unread bytes of in */
     struct buf out;    /* not sent yet */
     bool greeted;
+    bool spoke;  /* something was sent: it may have been heard */
     bool closed; /* the other side has ended; all that it said is in `in` */
 };
 

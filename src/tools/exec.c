@@ -119,8 +119,14 @@ static int run_to_end(struct run *r, struct box *b, const struct sink *sink, str
         if (now - r->told_ms >= PROGRESS_GAP_MS) {
             tell(r, now);
         }
-        if (box_task_attach(b, ctx, r->req.id, r->read[STREAM_OUT], r->read[STREAM_ERR], SLICE_MS,
-                            sink, &r->result, e) < 0) {
+        struct attach_req rest = {
+            .id = r->req.id,
+            .from_out = r->read[STREAM_OUT],
+            .from_err = r->read[STREAM_ERR],
+            .window_ms = SLICE_MS,
+        };
+
+        if (box_task_attach(b, ctx, &rest, sink, &r->result, e) < 0) {
             if (e->kind == ERR_CANCELLED || e->kind == ERR_TIMEOUT) {
                 kill_detached(r, b);
             } else {

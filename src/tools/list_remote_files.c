@@ -51,8 +51,13 @@ static int list(void *arg, struct call *c, struct box *b, struct str id, struct 
 
     (void)id;
     (void)json_array_clear(l->entries);
-    if (box_file_list(b, c->ctx, path, l->args->recursive, (uint32_t)l->args->max_entries,
-                      add_entry, l, &l->more, e) < 0) {
+    struct list_req req = {
+        .dir = path,
+        .recursive = l->args->recursive,
+        .max = (uint32_t)l->args->max_entries,
+    };
+
+    if (box_file_list(b, c->ctx, &req, add_entry, l, &l->more, e) < 0) {
         return files_explain(c, b, path, FILE_DIR, e);
     }
     return 0;

@@ -73,7 +73,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool more = false;
     (void)!agent_exec(b, &ctx, &req, &sink, &result, &e);
     (void)!files_over_agent.stat(b, &ctx, S("f"), &info, &e);
-    (void)!files_over_agent.list(b, &ctx, S("d"), true, 50, take_file, &s, &more, &e);
+    struct list_req list = {.dir = S("d"), .recursive = true, .max = 50};
+    (void)!files_over_agent.list(b, &ctx, &list, take_file, &s, &more, &e);
     (void)!files_over_agent.read(b, &ctx, S("f"), 0, 1000, &sink, &info, &e);
     (void)!tasks_over_agent.state(b, &ctx, STR_EMPTY, take_task, &s, &e);
     (void)!agent_usage(b, &ctx, &usage, &e);

@@ -232,12 +232,16 @@ static void test_early_end(void **state)
     fake_started(&fx->fake, 4);
     fake_data(&fx->fake, 4, 0, 0, S("so far"));
 
-    assert_fails(run(fx), &fx->e, ERR_GONE, "before the command started");
-    assert_fails(run(fx), &fx->e, ERR_GONE, "before the command started");
+    /* The request was sent: nobody may run it again elsewhere. */
+    assert_fails(run(fx), &fx->e, ERR_UNREACHABLE, "which may have run");
+    assert_fails(run(fx), &fx->e, ERR_UNREACHABLE, "which may have run");
     assert_fails(run(fx), &fx->e, ERR_UNREACHABLE, "ended while the command ran");
     assert_string_equal(fx->e.msg, "the sandbox ended while the command ran");
     assert_str(buf_str(&fx->got[0]), S("so far"));
 }
+
+/* The first connection is the script's; by the second one the box has ended. */
+static int (*scripted_connect)(struct box *b, const struct ctx *ctx, struct err *e);
 
 static int say_gone(struct box *b, const struct ctx *ctx, struct err *e)
 {
@@ -245,9 +249,10 @@ static int say_gone(struct box *b, const struct ctx *ctx, struct err *e)
     return err_set(e, ERR_GONE, "it has ended: its lifetime of 5 s was over");
 }
 
-static void let_connections_fail(void *arg)
+static int connect_once(struct box *b, const struct ctx *ctx, struct err *e)
 {
-    ((struct fake_agent *)arg)->agent.connect = say_gone;
+    CONTAINER_OF(b, struct agent_box, box)->connect = say_gone;
+    return scripted_connect(b, ctx, e);
 }
 
 static void test_end_with_a_reason(void **state)
@@ -255,9 +260,8 @@ static void test_end_with_a_reason(void **state)
     struct fixture *fx = *state;
     fake_hello(&fx->fake, 0);
     fake_started(&fx->fake, 0);
-    struct fake_step *step = fake_add(&fx->fake, 0, FAKE_CALL);
-    step->call = let_connections_fail;
-    step->arg = &fx->fake;
+    scripted_connect = fx->fake.agent.connect;
+    fx->fake.agent.connect = connect_once;
     assert_fails(run(fx), &fx->e, ERR_UNREACHABLE,
                  "while the command ran: it has ended: its lifetime of 5 s was over");
 }
@@ -628,8 +632,9 @@ static void test_attach_continues(void **state)
     fake_started(&fx->fake, 0);
     fake_data(&fx->fake, 0, 0, 1000, S("rest"));
     fake_ended(&fx->fake, 0, END_EXITED, 0, 1004, 20);
-    assert_ok(tasks_over_agent.attach(&fx->fake.agent.box, &fx->ctx, S("t"), 1000, 20, 0, &fx->sink,
-                                      &fx->result, &fx->e),
+    struct attach_req req = {.id = S("t"), .from_out = 1000, .from_err = 20};
+    assert_ok(tasks_over_agent.attach(&fx->fake.agent.box, &fx->ctx, &req, &fx->sink, &fx->result,
+                                      &fx->e),
               &fx->e);
     assert_str(buf_str(&fx->got[0]), S("rest"));
     assert_int_equal(fx->lost[0] + fx->lost[1], 0);

@@ -90,8 +90,8 @@ static void test_list(void **state)
     fake_entry(&fx->fake, 0, "d/s", ENTRY_OTHER, 0);
     fake_ok(&fx->fake, 0, 1);
     bool more = false;
-    assert_ok(files_over_agent.list(fx->box, &fx->ctx, S("d"), true, 3, keep, fx, &more, &fx->e),
-              &fx->e);
+    struct list_req req = {.dir = S("d"), .recursive = true, .max = 3};
+    assert_ok(files_over_agent.list(fx->box, &fx->ctx, &req, keep, fx, &more, &fx->e), &fx->e);
     assert_true(more);
     assert_int_equal(fx->n_info, 3);
     assert_int_equal(fx->info[0].type, FILE_DIR);
@@ -108,8 +108,9 @@ static void test_list_with_too_many(void **state)
     fake_entry(&fx->fake, 0, "b", ENTRY_FILE, 0);
     fake_add(&fx->fake, 0, FAKE_LISTEN);
     bool more = false;
-    assert_fails(files_over_agent.list(fx->box, &fx->ctx, S("d"), true, 1, keep, fx, &more, &fx->e),
-                 &fx->e, ERR_PROTOCOL, "more files");
+    struct list_req req = {.dir = S("d"), .recursive = true, .max = 1};
+    assert_fails(files_over_agent.list(fx->box, &fx->ctx, &req, keep, fx, &more, &fx->e), &fx->e,
+                 ERR_PROTOCOL, "more files");
 }
 
 static int read_file(struct fixture *fx, int64_t max)

@@ -176,18 +176,16 @@ static inline int fake_exec(struct box *b, const struct ctx *ctx, const struct e
     return f->exec(f, req, sink, out, e);
 }
 
-static inline int fake_attach(struct box *b, const struct ctx *ctx, struct str id,
-                              uint64_t from_out, uint64_t from_err, int64_t window_ms,
+static inline int fake_attach(struct box *b, const struct ctx *ctx, const struct attach_req *req,
                               const struct sink *sink, struct exec_result *out, struct err *e)
 {
     struct fake *f = fake_of(b->provider);
 
-    (void)window_ms;
     if (fake_check(b, e) < 0 || ctx_check(ctx, e) < 0) {
         return -1;
     }
     f->attaches++;
-    return f->attach(f, id, from_out, from_err, sink, out, e);
+    return f->attach(f, req->id, req->from_out, req->from_err, sink, out, e);
 }
 
 static inline int fake_kill(struct box *b, const struct ctx *ctx, struct str id, int32_t grace_ms,
@@ -274,28 +272,27 @@ static inline int fake_stat(struct box *b, const struct ctx *ctx, struct str pat
     return 0;
 }
 
-static inline int fake_list(struct box *b, const struct ctx *ctx, struct str dir, bool recursive,
-                            uint32_t max, file_info_fn *each, void *arg, bool *more, struct err *e)
+static inline int fake_list(struct box *b, const struct ctx *ctx, const struct list_req *req,
+                            file_info_fn *each, void *arg, bool *more, struct err *e)
 {
     struct fake *f = fake_of(b->provider);
-    const struct fake_file *file = fake_find(f, dir);
+    const struct fake_file *file = fake_find(f, req->dir);
     uint32_t n = 0;
 
     (void)ctx;
-    (void)recursive;
     if (fake_check(b, e) < 0) {
         return -1;
     }
     if (file != NULL && file->type != FILE_DIR) {
-        return err_sys(e, ENOTDIR, "open %.*s", STR_ARG(dir));
+        return err_sys(e, ENOTDIR, "open %.*s", STR_ARG(req->dir));
     }
     *more = false;
     for (size_t i = 0; i < f->n_files; i++) {
         struct file_info info = fake_file_info(&f->files[i]);
         char path[128];
-        int len = snprintf(path, sizeof(path), "%.*s/%s", STR_ARG(dir), f->files[i].path);
+        int len = snprintf(path, sizeof(path), "%.*s/%s", STR_ARG(req->dir), f->files[i].path);
 
-        if (n++ == max) {
+        if (n++ == req->max) {
             *more = true;
             return 0;
         }
