@@ -15,7 +15,6 @@
 
 #define OUR_FOLDER    "anybox"
 #define PERIOD_US     100000
-#define PIDS_OWN      8 /* beside the payload: boxinit itself and its file workers */
 #define REMOVE_MS     2000
 #define REMOVE_GAP_MS 5
 #define TEXT_MAX      (1u << 20)
@@ -74,7 +73,7 @@ static bool set_v1(struct arena *a, struct str dir, enum controller c, const str
                put_number(a, dir, "cpu.cfs_quota_us", (int64_t)want->cpu_millis * PERIOD_US / 1000);
     }
     if (c == CONTROL_PIDS) {
-        return put_number(a, dir, "pids.max", (int64_t)want->pids + PIDS_OWN);
+        return put_number(a, dir, "pids.max", (int64_t)want->pids + CGROUP_PIDS_OWN);
     }
     if (!put_number(a, dir, "memory.limit_in_bytes", want->memory_bytes)) {
         return false;
@@ -93,7 +92,7 @@ static bool set_v2(struct arena *a, struct str dir, enum controller c, const str
         return put(a, dir, "cpu.max", quota);
     }
     if (c == CONTROL_PIDS) {
-        return put_number(a, dir, "pids.max", (int64_t)want->pids + PIDS_OWN);
+        return put_number(a, dir, "pids.max", (int64_t)want->pids + CGROUP_PIDS_OWN);
     }
     if (!put_number(a, dir, "memory.max", want->memory_bytes)) {
         return false;
@@ -127,6 +126,11 @@ static bool hand_down(struct arena *a, struct str dir, const char *name)
            put(a, dir, "cgroup.subtree_control", arena_printf(a, "+%s", name));
 }
 
+static bool can_write(struct arena *a, struct str dir)
+{
+    return faccessat(AT_FDCWD, file_in(a, dir, "cgroup.procs"), W_OK, AT_EACCESS) == 0;
+}
+
 static void add_dir(struct cgroup_set *set, struct str dir)
 {
     for (size_t i = 0; i < set->n_dirs; i++) {
@@ -137,12 +141,16 @@ static void add_dir(struct cgroup_set *set, struct str dir)
     set->dirs[set->n_dirs++] = dir;
 }
 
-static void choose(struct arena *a, struct str top, struct str id, enum controller c, int version,
-                   struct cgroup_set *out)
+static void choose(struct str dir, enum controller c, int version, struct cgroup_set *out)
 {
-    out->dir[c] = arena_printf(a, "%.*s/" OUR_FOLDER "/%.*s", STR_ARG(top), STR_ARG(id));
+    out->dir[c] = dir;
     out->version[c] = version;
-    add_dir(out, out->dir[c]);
+    add_dir(out, dir);
+}
+
+static struct str folder_in(struct arena *a, struct str top, struct str id)
+{
+    return arena_printf(a, "%.*s/" OUR_FOLDER "/%.*s", STR_ARG(top), STR_ARG(id));
 }
 
 /* True when `top` can give its children at least one of the controllers that are still
@@ -152,15 +160,35 @@ static bool choose_v2(struct arena *a, struct str top, struct str id, const stru
                       struct cgroup_set *out)
 {
     bool any = false;
-    if (faccessat(AT_FDCWD, file_in(a, top, "cgroup.procs"), W_OK, AT_EACCESS) < 0) {
+    if (!can_write(a, top)) {
         return false;
     }
     for (int c = 0; c < CONTROLS; c++) {
         if (out->version[c] == 0 && wanted(want, (enum controller)c) &&
             hand_down(a, top, v2_names[c])) {
-            choose(a, top, id, (enum controller)c, 2, out);
+            choose(folder_in(a, top, id), (enum controller)c, 2, out);
             any = true;
         }
+    }
+    return any;
+}
+
+/* True when the user's manager can give a scope at least one of them. */
+static bool choose_scope(struct arena *a, const struct scope_manager *manager, struct str id,
+                         const struct limits *want, struct cgroup_set *out)
+{
+    struct str given =
+        manager->dir.len > 0 ? get(a, manager->dir, "cgroup.controllers") : STR_EMPTY;
+    struct str dir = scope_dir(a, manager, id);
+    bool any = false;
+    for (int c = 0; c < CONTROLS; c++) {
+        if (out->version[c] == 0 && wanted(want, (enum controller)c) && lists(given, v2_names[c])) {
+            choose(dir, (enum controller)c, 2, out);
+            any = true;
+        }
+    }
+    if (any) {
+        out->manager = *manager;
     }
     return any;
 }
@@ -173,8 +201,12 @@ void cgroup_plan(struct arena *a, const struct cgroup_host *host, struct str id,
         const struct cgroup_at *at = &host->v1[c];
         if (wanted(want, (enum controller)c) && at->mount.len > 0 &&
             faccessat(AT_FDCWD, arena_cstr(a, at->own), W_OK | X_OK, AT_EACCESS) == 0) {
-            choose(a, at->own, id, (enum controller)c, 1, out);
+            choose(folder_in(a, at->own, id), (enum controller)c, 1, out);
         }
+    }
+    if ((host->v2.mount.len > 0 && choose_v2(a, host->v2.mount, id, want, out)) ||
+        choose_scope(a, &host->manager, id, want, out)) {
+        return;
     }
     struct str top = host->v2.own;
     for (int i = 0; i < DEPTH_MAX && top.len > 0; i++) {
@@ -214,7 +246,11 @@ static bool enforce(struct arena *a, enum controller c, const struct limits *wan
     if (set->version[c] == 1) {
         return set_v1(a, set->dir[c], c, want);
     }
-    return hand_down(a, path_dir(set->dir[c]), v2_names[c]) && set_v2(a, set->dir[c], c, want);
+    /* systemd takes a controller back from where no unit of its own uses it, until a folder
+     * of ours hands it down in turn: perhaps since it was planned. */
+    struct str ours = path_dir(set->dir[c]);
+    return hand_down(a, path_dir(ours), v2_names[c]) && hand_down(a, ours, v2_names[c]) &&
+           set_v2(a, set->dir[c], c, want);
 }
 
 static void name_memory_files(struct arena *a, struct cgroup_set *set)
@@ -238,9 +274,10 @@ static void rmdir_both(struct arena *a, struct str dir)
 
 void cgroup_make(struct arena *a, const struct limits *want, struct cgroup_set *set)
 {
-    struct cgroup_set made = {0};
+    struct cgroup_set made = {.manager = set->manager};
     for (int c = 0; c < CONTROLS; c++) {
-        if (set->version[c] != 0 && enforce(a, (enum controller)c, want, set)) {
+        bool is_scope = set->manager.dir.len > 0 && set->version[c] == 2;
+        if (set->version[c] != 0 && (is_scope || enforce(a, (enum controller)c, want, set))) {
             made.version[c] = set->version[c];
             made.dir[c] = set->dir[c];
             add_dir(&made, made.dir[c]);
@@ -256,6 +293,22 @@ void cgroup_make(struct arena *a, const struct limits *want, struct cgroup_set *
     }
     name_memory_files(a, &made);
     *set = made;
+}
+
+bool cgroup_check_scope(struct arena *a, const struct cgroup_set *set)
+{
+    static const char *const files[CONTROLS] = {
+        [CONTROL_MEMORY] = "memory.max", [CONTROL_CPU] = "cpu.max", [CONTROL_PIDS] = "pids.max"};
+    for (int c = 0; c < CONTROLS; c++) {
+        if (set->version[c] != 2) {
+            continue;
+        }
+        struct str value = get(a, set->dir[c], files[c]);
+        if (value.len == 0 || str_starts(value, S("max"))) {
+            return false;
+        }
+    }
+    return true;
 }
 
 struct str cgroup_text(const struct cgroup_set *set)
@@ -278,8 +331,9 @@ struct str cgroup_text(const struct cgroup_set *set)
 bool cgroup_is_ours(struct str dir, struct str id)
 {
     struct str above = path_dir(dir);
-    return id.len > 0 && path_is_absolute(dir) && str_eq(path_base(dir), id) &&
-           str_eq(path_base(above), S(OUR_FOLDER));
+    bool is_folder = id.len > 0 && path_is_absolute(dir) && str_eq(path_base(dir), id) &&
+                     str_eq(path_base(above), S(OUR_FOLDER));
+    return is_folder || scope_is_ours(dir, id);
 }
 
 static void kill_all(struct arena *a, struct str dir)
@@ -301,14 +355,17 @@ int cgroup_remove(const struct ctx *ctx, struct str dir, struct err *e)
 {
     struct ctx quiet = {.arena = ctx->arena};
     const char *path = arena_cstr(ctx->arena, dir);
+    bool is_folder = str_eq(path_base(path_dir(dir)), S(OUR_FOLDER));
     int64_t until_ms = clock_mono_ms() + REMOVE_MS;
     for (;;) {
-        if (rmdir(path) == 0 || errno == ENOENT) {
-            /* Works for the last box only. */
-            (void)rmdir(arena_cstr(ctx->arena, path_dir(dir)));
-            return 0;
+        /* A scope is systemd's to remove, unless it takes too long. */
+        bool late = clock_mono_ms() >= until_ms;
+        bool by_us = is_folder || late;
+        int rc = by_us ? rmdir(path) : access(path, F_OK);
+        if ((rc == 0 && by_us) || (rc < 0 && errno == ENOENT)) {
+            break;
         }
-        if (errno != EBUSY || clock_mono_ms() >= until_ms) {
+        if (rc < 0 && (late || errno != EBUSY)) {
             return err_sys(e, errno, "cannot remove the cgroup %s", path);
         }
         kill_all(ctx->arena, dir);
@@ -316,6 +373,10 @@ int cgroup_remove(const struct ctx *ctx, struct str dir, struct err *e)
             return -1;
         }
     }
+    if (is_folder) {
+        (void)rmdir(arena_cstr(ctx->arena, path_dir(dir))); /* works for the last box only */
+    }
+    return 0;
 }
 
 /* rmdir() refuses a cgroup with processes, so only dead boxes' go. The time of a folder is

@@ -3,9 +3,10 @@
  *
  * Version 1 has a hierarchy for each controller and we make our folder below our own
  * cgroup there. Version 2 is one tree in which a cgroup with processes cannot hand
- * out controllers, so we look upwards from our own for the nearest one that can and
- * that we may write to. What cannot be had is left out: the caller falls back to
- * rlimits.
+ * out controllers, and most of which belongs to systemd. Root uses a folder at its top,
+ * beside those of systemd; a user asks the own systemd manager (scope.h); where there is
+ * none, we look upwards from our own for the nearest one that can hand out and that we
+ * may write to. What cannot be had is left out: the caller falls back to rlimits.
  */
 #ifndef PROVIDER_LOCAL_CGROUP_H
 #define PROVIDER_LOCAL_CGROUP_H
@@ -14,9 +15,11 @@
 #include "base/ctx.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "provider/local/scope.h"
 #include "provider/provider.h"
 
-#define CGROUPS_MAX 3
+#define CGROUPS_MAX     3
+#define CGROUP_PIDS_OWN 8 /* beside the payload: boxinit itself and its file workers */
 
 enum controller {
     CONTROL_MEMORY,
@@ -34,6 +37,7 @@ struct cgroup_at {
 struct cgroup_host {
     struct cgroup_at v1[CONTROLS];
     struct cgroup_at v2;
+    struct scope_manager manager;
 };
 
 /* From the texts of /proc/self/cgroup and /proc/self/mountinfo. */
@@ -48,6 +52,7 @@ struct cgroup_set {
     struct str dirs[CGROUPS_MAX]; /* each once */
     size_t n_dirs;
     struct str oom_file, memory_file; /* empty: none */
+    struct scope_manager manager;     /* who makes the only dir, by scope_argv(); or none */
 };
 
 /* Chooses <cgroup>/anybox/<id> for every controller of which `want` has a limit and that
@@ -55,8 +60,10 @@ struct cgroup_set {
 void cgroup_plan(struct arena *a, const struct cgroup_host *host, struct str id,
                  const struct limits *want, struct cgroup_set *out);
 /* Makes what was planned and sets the limits. What is refused is taken out of the set;
- * nothing possible is n_dirs 0. */
+ * nothing possible is n_dirs 0. A scope is left as it is: it comes with the box. */
 void cgroup_make(struct arena *a, const struct limits *want, struct cgroup_set *set);
+/* True when a scope that is there now has every limit of the set. */
+bool cgroup_check_scope(struct arena *a, const struct cgroup_set *set);
 /* "cgroup v1", "cgroup v2"; empty when nothing was made. */
 struct str cgroup_text(const struct cgroup_set *set);
 

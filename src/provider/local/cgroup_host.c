@@ -142,4 +142,5 @@ void cgroup_host_read(struct arena *a, struct cgroup_host *out)
         return;
     }
     cgroup_parse_host(a, self_cgroup, mountinfo, out);
+    scope_find(a, out->v2.mount, &out->manager);
 }

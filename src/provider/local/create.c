@@ -22,6 +22,7 @@
 #include "agent/wire.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/own.h"
 #include "base/proc.h"
 #include "provider/local/making.h"
@@ -152,16 +153,22 @@ static int make_folder(struct making *m, struct err *e)
 static int unmet(struct err *e, const char *what, const char *otherwise)
 {
     return err_set(e, ERR_UNSUPPORTED,
-                   "%s cannot be limited here: no cgroup is writable for this user. Run anybox as "
-                   "root, or inside \"systemd-run --user --scope -p Delegate=yes\", or %s",
+                   "%s cannot be limited here: this user may not write to any cgroup, and has no "
+                   "systemd manager that could. Log in, or run \"sudo loginctl enable-linger "
+                   "USER\" where systemd runs, or run anybox as root, or %s",
                    what, otherwise);
 }
 
-static void plan_cgroups(struct making *m)
+static void plan_cgroups(struct making *m, bool by_manager)
 {
     struct cgroup_host host;
     cgroup_host_read(m->ctx->arena, &host);
+    if (!by_manager) {
+        host.manager = (struct scope_manager){0};
+        host.v2 = (struct cgroup_at){0}; /* all that is systemd's, who has just refused */
+    }
     cgroup_plan(m->ctx->arena, &host, m->spec->id, &m->meta.limits, &m->cgroups);
+    m->meta.n_cgroups = 0;
     for (size_t i = 0; i < m->cgroups.n_dirs; i++) {
         m->meta.cgroups[m->meta.n_cgroups++] = m->cgroups.dirs[i];
     }
@@ -223,11 +230,27 @@ static void undo(struct making *m)
     }
 }
 
+/* With its limits, by the user's systemd manager if there is one. */
+static int start(struct making *m, const char *program, bool by_manager, struct err *e)
+{
+    struct limits rlimits = {0};
+    plan_cgroups(m, by_manager);
+    if (meta_save(m->folder, &m->meta, e) < 0 || make_cgroups(m, &rlimits, e) < 0 ||
+        making_start(m, program, &rlimits, e) < 0) {
+        return -1;
+    }
+    if (m->cgroups.manager.dir.len > 0 && !cgroup_check_scope(m->ctx->arena, &m->cgroups)) {
+        return err_set(e, ERR_SYSTEM,
+                       "systemd made a scope for the sandbox, but without its limits; see "
+                       "\"systemctl --user status\"");
+    }
+    return 0;
+}
+
 static int make(struct making *m, struct err *e)
 {
     struct arena *a = m->ctx->arena;
     const char *program = NULL;
-    struct limits rlimits = {0};
     if (check_spec(m->spec, e) < 0 || local_find_boxinit(m->local, a, &program, e) < 0 ||
         limits_settle(&m->spec->limits, &m->local->defaults, a, &m->meta.limits, e) < 0) {
         return -1;
@@ -244,9 +267,12 @@ static int make(struct making *m, struct err *e)
     if (m->meta.limits.lifetime_s > 0) {
         m->meta.expires_at = m->meta.created_at + m->meta.limits.lifetime_s;
     }
-    plan_cgroups(m);
-    if (meta_save(m->folder, &m->meta, e) < 0 || make_cgroups(m, &rlimits, e) < 0 ||
-        making_start(m, program, &rlimits, e) < 0) {
+    int rc = start(m, program, true, e);
+    if (rc < 0 && m->refused) {
+        log_line(LOG_INFO, "local", "systemd-run --user made no scope; going on without");
+        rc = start(m, program, false, e);
+    }
+    if (rc < 0) {
         return -1;
     }
     m->meta.tier = tier_text(m);

@@ -125,25 +125,48 @@ static int exam_uids(const struct exam *x, struct err *e)
 }
 
 /* Makes an empty set of cgroups with all three limits, and removes it. */
+static void try_cgroups(const struct ctx *ctx, const struct cgroup_host *host,
+                        struct cgroup_set *set)
+{
+    const struct limits want = {.memory_bytes = 64 << 20, .cpu_millis = 1000, .pids = 64};
+    char id[BOX_ID_SIZE];
+    id_hex(id, (BOX_ID_SIZE - 1) / 2);
+    cgroup_plan(ctx->arena, host, str_from(id), &want, set);
+    if (set->manager.dir.len > 0) {
+        if (!scope_works(ctx, &set->manager, str_from(id), &want)) {
+            struct cgroup_host without = *host;
+            without.manager = (struct scope_manager){0};
+            without.v2 = (struct cgroup_at){0};
+            try_cgroups(ctx, &without, set);
+        }
+        return;
+    }
+    cgroup_make(ctx->arena, &want, set);
+    for (size_t i = 0; i < set->n_dirs; i++) {
+        struct err ignored;
+        (void)!cgroup_remove(ctx, set->dirs[i], &ignored);
+    }
+}
+
+static const char *cgroups_fix(const struct exam *x)
+{
+    if (x->mode != UID_ROOT && access("/run/systemd/system", F_OK) == 0) {
+        return "log in, or: sudo loginctl enable-linger \"$USER\"";
+    }
+    return x->mode == UID_ROOT ? "mount cgroups that anybox may write to" : "run anybox as root";
+}
+
 static int exam_cgroups(const struct exam *x, struct err *e)
 {
     static const char *const names[CONTROLS] = {
         [CONTROL_MEMORY] = "memory", [CONTROL_CPU] = "cpu", [CONTROL_PIDS] = "pids"};
     struct arena *a = x->ctx->arena;
-    const struct limits want = {.memory_bytes = 64 << 20, .cpu_millis = 1000, .pids = 64};
-    char id[BOX_ID_SIZE];
-    id_hex(id, (BOX_ID_SIZE - 1) / 2);
     struct cgroup_host host;
     struct cgroup_set set;
     cgroup_host_read(a, &host);
-    cgroup_plan(a, &host, str_from(id), &want, &set);
-    cgroup_make(a, &want, &set);
-    for (size_t i = 0; i < set.n_dirs; i++) {
-        struct err ignored;
-        (void)!cgroup_remove(x->ctx, set.dirs[i], &ignored);
-    }
+    try_cgroups(x->ctx, &host, &set);
     struct buf found own_buf = {0};
-    buf_init(&found, 200);
+    buf_init(&found, 400);
     bool all = true;
     for (int c = 0; c < CONTROLS; c++) {
         const char *how = set.version[c] == 0 ? "no" : set.version[c] == 1 ? "v1" : "v2";
@@ -153,9 +176,12 @@ static int exam_cgroups(const struct exam *x, struct err *e)
     if (!all) {
         buf_addf(&found, " (rlimits instead: memory per process, cpu not limited)");
     }
+    if (set.manager.dir.len > 0) {
+        buf_addf(&found, " (by systemd --user: sandboxes end with your last login, unless you "
+                         "linger)");
+    }
     return tell(x, all ? CHECK_OK : CHECK_WARN, "cgroups", arena_str(a, buf_str(&found)),
-                all ? "" : "run anybox as root, or by systemd-run --user --scope -p Delegate=yes",
-                e);
+                all ? "" : cgroups_fix(x), e);
 }
 
 static int exam_kernel(const struct exam *x, struct err *e)

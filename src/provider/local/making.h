@@ -14,7 +14,8 @@ struct making {
     struct cgroup_set cgroups;
     struct uid_range uids;
     struct meta meta;
-    pid_t outer; /* boxinit as we started it, not waited for yet; 0: none */
+    pid_t outer;  /* boxinit as we started it, not waited for yet; 0: none */
+    bool refused; /* systemd did not make the scope: boxinit has not been started */
 };
 
 /* Starts boxinit and waits until PID 1 serves; m->meta gets its pid and start time. */

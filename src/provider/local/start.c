@@ -42,15 +42,20 @@ static void add_limits(struct wire_out *w, const struct making *m, const struct 
 {
     struct str procs[CGROUPS_MAX];
     const struct limits *force = &m->meta.limits;
+    size_t n_procs = 0;
     for (size_t i = 0; i < m->cgroups.n_dirs; i++) {
-        procs[i] = arena_printf(m->ctx->arena, "%.*s/cgroup.procs", STR_ARG(m->cgroups.dirs[i]));
+        struct str dir = m->cgroups.dirs[i];
+        /* In a scope boxinit is from the first moment. */
+        if (!scope_is_ours(dir, m->spec->id)) {
+            procs[n_procs++] = arena_printf(m->ctx->arena, "%.*s/cgroup.procs", STR_ARG(dir));
+        }
     }
     bool counted = m->cgroups.version[CONTROL_MEMORY] != 0;
     wire_u64(w, (uint64_t)force->disk_bytes);
     wire_u64(w, (uint64_t)rlimits->memory_bytes);
     wire_u32(w, (uint32_t)rlimits->pids);
     wire_u32(w, (uint32_t)rlimits->open_files);
-    wire_list(w, procs, m->cgroups.n_dirs);
+    wire_list(w, procs, n_procs);
     wire_str(w, m->cgroups.oom_file);
     wire_str(w, m->cgroups.memory_file);
     wire_u64(w, counted ? (uint64_t)force->memory_bytes : 0);
@@ -101,6 +106,18 @@ static int spec_fd(struct str spec, struct err *e)
     return take_fd(&fd);
 }
 
+/* The limits that a scope is to have: those with a controller for it. */
+static struct limits limits_of_v2(const struct making *m)
+{
+    const int *version = m->cgroups.version;
+    const struct limits *force = &m->meta.limits;
+    return (struct limits){
+        .memory_bytes = version[CONTROL_MEMORY] == 2 ? force->memory_bytes : 0,
+        .cpu_millis = version[CONTROL_CPU] == 2 ? force->cpu_millis : 0,
+        .pids = version[CONTROL_PIDS] == 2 ? force->pids : 0,
+    };
+}
+
 static int spawn(struct making *m, const char *program, struct str spec, int report, struct err *e)
 {
     int spec_in own_fd = spec_fd(spec, e);
@@ -122,6 +139,12 @@ static int spawn(struct making *m, const char *program, struct str spec, int rep
         .n_fds = m->uids.lock >= 0 ? COUNTOF(fds) : COUNTOF(fds) - 1,
         .new_session = true,
     };
+    if (m->cgroups.manager.dir.len > 0) {
+        struct limits in_scope = limits_of_v2(m);
+        start.file = SYSTEMD_RUN;
+        start.argv = scope_argv(m->ctx->arena, m->spec->id, &in_scope, program, argv[1]);
+        start.envp = scope_envp(m->ctx->arena, &m->cgroups.manager);
+    }
     return proc_spawn(&start, &m->outer, e);
 }
 
@@ -190,6 +213,8 @@ static int silent(struct making *m, const struct ctx *ctx, struct err *e)
     if (reap_outer(m, ctx, &status, e) < 0) {
         return -1;
     }
+    /* boxinit says why it fails. */
+    m->refused = m->cgroups.manager.dir.len > 0 && WIFEXITED(status) && WEXITSTATUS(status) != 0;
     if (WIFSIGNALED(status)) {
         return err_set(e, ERR_SYSTEM, "boxinit was killed by signal %d while it made the sandbox",
                        WTERMSIG(status));
