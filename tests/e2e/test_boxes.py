@@ -292,8 +292,10 @@ def test_that_the_selected_box_died_is_told_once_then_a_new_one_is_made(host):
     client = host.server()
     client.tool("create_sandbox", name="mortal")
     client.bash("echo data > /workspace/f")
-    for pid in inits(host):
+    killed = inits(host)
+    for pid in killed:
         os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: not any(is_running(p) for p in killed), 5)
     error = client.tool_error("exec_bash", command="cat /workspace/f")
     assert error["code"] == "gone" and "mortal" in error["error"]
     answer = client.bash("ls -A /workspace")
