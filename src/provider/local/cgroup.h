@@ -44,6 +44,8 @@ struct cgroup_host {
 void cgroup_parse_host(struct arena *a, struct str self_cgroup, struct str mountinfo,
                        struct cgroup_host *out);
 void cgroup_host_read(struct arena *a, struct cgroup_host *out);
+/* The manager has refused: all of version 2 is systemd's and not to be had, then. */
+void cgroup_host_refused(struct cgroup_host *host);
 
 /* A box's cgroups. Strings live in the arena. */
 struct cgroup_set {

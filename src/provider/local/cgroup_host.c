@@ -144,3 +144,9 @@ void cgroup_host_read(struct arena *a, struct cgroup_host *out)
     cgroup_parse_host(a, self_cgroup, mountinfo, out);
     scope_find(a, out->v2.mount, &out->manager);
 }
+
+void cgroup_host_refused(struct cgroup_host *host)
+{
+    host->manager = (struct scope_manager){0};
+    host->v2 = (struct cgroup_at){0};
+}

@@ -164,8 +164,7 @@ static void plan_cgroups(struct making *m, bool by_manager)
     struct cgroup_host host;
     cgroup_host_read(m->ctx->arena, &host);
     if (!by_manager) {
-        host.manager = (struct scope_manager){0};
-        host.v2 = (struct cgroup_at){0}; /* all that is systemd's, who has just refused */
+        cgroup_host_refused(&host);
     }
     cgroup_plan(m->ctx->arena, &host, m->spec->id, &m->meta.limits, &m->cgroups);
     m->meta.n_cgroups = 0;

@@ -125,21 +125,20 @@ static int exam_uids(const struct exam *x, struct err *e)
 }
 
 /* Makes an empty set of cgroups with all three limits, and removes it. */
-static void try_cgroups(const struct ctx *ctx, const struct cgroup_host *host,
-                        struct cgroup_set *set)
+static void try_cgroups(const struct ctx *ctx, struct cgroup_set *set)
 {
     const struct limits want = {.memory_bytes = 64 << 20, .cpu_millis = 1000, .pids = 64};
     char id[BOX_ID_SIZE];
     id_hex(id, (BOX_ID_SIZE - 1) / 2);
-    cgroup_plan(ctx->arena, host, str_from(id), &want, set);
+    struct cgroup_host host;
+    cgroup_host_read(ctx->arena, &host);
+    cgroup_plan(ctx->arena, &host, str_from(id), &want, set);
     if (set->manager.dir.len > 0) {
-        if (!scope_works(ctx, &set->manager, str_from(id), &want)) {
-            struct cgroup_host without = *host;
-            without.manager = (struct scope_manager){0};
-            without.v2 = (struct cgroup_at){0};
-            try_cgroups(ctx, &without, set);
+        if (scope_works(ctx, &set->manager, str_from(id), &want)) {
+            return;
         }
-        return;
+        cgroup_host_refused(&host);
+        cgroup_plan(ctx->arena, &host, str_from(id), &want, set);
     }
     cgroup_make(ctx->arena, &want, set);
     for (size_t i = 0; i < set->n_dirs; i++) {
@@ -161,10 +160,8 @@ static int exam_cgroups(const struct exam *x, struct err *e)
     static const char *const names[CONTROLS] = {
         [CONTROL_MEMORY] = "memory", [CONTROL_CPU] = "cpu", [CONTROL_PIDS] = "pids"};
     struct arena *a = x->ctx->arena;
-    struct cgroup_host host;
     struct cgroup_set set;
-    cgroup_host_read(a, &host);
-    try_cgroups(x->ctx, &host, &set);
+    try_cgroups(x->ctx, &set);
     struct buf found own_buf = {0};
     buf_init(&found, 400);
     bool all = true;
