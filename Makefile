@@ -5,7 +5,8 @@
 #   make install  DESTDIR, PREFIX (/usr/local)        make bench    tables of ratios
 #   make dist     a .deb and a tarball in dist/       make fuzz     libFuzzer, 60 s a target
 #   make docs     docs/tools.md, docs/config.md       make test-sdk official SDK clients
-#   make format   clang-format                        make clean
+#   make format   clang-format                        make test-vm  in a virtual machine
+#   make clean
 #
 # Each target first installs the Debian packages it lacks (scripts/setup.sh).
 
@@ -20,7 +21,7 @@ BIN     = $(DESTDIR)$(PREFIX)/bin
 LIBEXEC = $(DESTDIR)$(PREFIX)/libexec/anybox
 DOC     = $(DESTDIR)$(PREFIX)/share/doc/anybox
 
-.PHONY: all run test check fuzz bench install uninstall dist docs format clean test-sdk build-it
+.PHONY: all run test check fuzz bench install uninstall dist docs format clean test-sdk test-vm build-it
 all: build-it
 
 build-it:
@@ -48,6 +49,9 @@ bench: build-it
 test-sdk: build-it
 	@scripts/setup.sh sdk
 	@tests/sdk/run
+
+test-vm: build-it
+	@tests/vm/run
 
 # Without packages and compilers when the programs are there: `make && sudo make install`.
 install:
