@@ -247,13 +247,14 @@ static bool any_given(const struct tool *t, const json_t *arguments, size_t offs
 
 /* Who left out what is required has often given it under another name: the first one that
  * this tool does not know. */
-static struct str unknown_text(const struct tool *t, const json_t *arguments, struct arena *a)
+static struct str unknown_text(const struct tool *t, json_t *arguments, struct arena *a)
 {
-    /* jansson's iterators want it writable, though they change nothing. */
-    json_t *object = (json_t *)(uintptr_t)arguments;
+    const char *name;
+    size_t len;
+    json_t *value;
 
-    for (void *at = json_object_iter(object); at != NULL; at = json_object_iter_next(object, at)) {
-        struct str key = {json_object_iter_key(at), json_object_iter_key_len(at)};
+    json_object_keylen_foreach (arguments, name, len, value) {
+        struct str key = {name, len};
         size_t i = 0;
         while (i < t->n_params && !str_eq(key, str_from(t->params[i].name))) {
             i++;
@@ -266,8 +267,8 @@ static struct str unknown_text(const struct tool *t, const json_t *arguments, st
     return STR_EMPTY;
 }
 
-static int decode_object(const struct tool *t, const json_t *arguments, struct arena *arena,
-                         char *args, struct err *e)
+static int decode_object(const struct tool *t, json_t *arguments, struct arena *arena, char *args,
+                         struct err *e)
 {
     for (size_t i = 0; i < t->n_params; i++) {
         set_fallback(&t->params[i], args + t->params[i].offset);
@@ -288,8 +289,7 @@ static int decode_object(const struct tool *t, const json_t *arguments, struct a
     return 0;
 }
 
-const void *tool_decode(const struct tool *t, const json_t *arguments, struct arena *arena,
-                        struct err *e)
+const void *tool_decode(const struct tool *t, json_t *arguments, struct arena *arena, struct err *e)
 {
     own_json json_t *nested = NULL;
     char *args = arena_alloc(arena, 1, t->args_size ? t->args_size : 1);

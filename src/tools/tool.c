@@ -116,7 +116,7 @@ static int check_config(const struct tool *t, const struct call *c, struct err *
                    STR_ARG(config->problem));
 }
 
-void tool_call(const struct tool *t, struct call *c, const json_t *arguments, struct buf *text,
+void tool_call(const struct tool *t, struct call *c, json_t *arguments, struct buf *text,
                bool *is_error)
 {
     struct err e = {0};

@@ -109,13 +109,14 @@ extern const struct tool *const tools[];
 
 /* {"type":"object","properties":...}: plain, no unions, every array has items. */
 json_t *tool_schema(const struct tool *t);
-/* Arguments (an object, or NULL) into a new struct in the arena. NULL on error. */
-const void *tool_decode(const struct tool *t, const json_t *arguments, struct arena *arena,
-                        struct err *e) MUST_CHECK;
+/* Arguments (an object, or NULL) into a new struct in the arena. NULL on error. They are not
+ * changed, but jansson walks only through what is not const. */
+const void *tool_decode(const struct tool *t, json_t *arguments, struct arena *arena, struct err *e)
+    MUST_CHECK;
 /* Decode, run, and the answer as text: compact JSON, valid UTF-8, at most
  * TOOL_TEXT_MAX bytes. Never fails: errors are part of the answer. */
 #define TOOL_TEXT_MAX (900u << 10)
-void tool_call(const struct tool *t, struct call *c, const json_t *arguments, struct buf *text,
+void tool_call(const struct tool *t, struct call *c, json_t *arguments, struct buf *text,
                bool *is_error);
 
 /* docs/tools.md: every tool with its parameters, from the tables. */

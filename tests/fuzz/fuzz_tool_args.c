@@ -53,7 +53,7 @@ static void check_param(const struct param *p, const char *args)
     }
 }
 
-static void decode_with(const struct tool *t, const json_t *arguments)
+static void decode_with(const struct tool *t, json_t *arguments)
 {
     struct arena arena own_arena = {0};
     struct err e = {0};
