@@ -51,7 +51,6 @@ static int fork_failed(const struct server *s, int errnum, struct err *e)
     if (errnum != EAGAIN && errnum != ENOMEM) {
         return err_sys(e, errnum, "fork");
     }
-    e->sys = errnum;
     if (errnum == ENOMEM) {
         err_set(e, ERR_LIMIT, "the sandbox has no memory left to start a process");
     } else if (s->spec->pids > 0) {
@@ -181,26 +180,31 @@ static int exec_failed(const struct server *s, const struct task *t, int errnum,
     }
 }
 
+static int step_failed(const struct server *s, const struct task *t, struct child_failure why,
+                       struct err *e)
+{
+    switch ((enum child_step)why.step) {
+    case STEP_SESSION: return err_sys(e, why.errnum, "make a session");
+    case STEP_LIMITS: return err_sys(e, why.errnum, "set the command's limits");
+    case STEP_IDS: return err_sys(e, why.errnum, "become the sandbox's user");
+    case STEP_PIPES: return err_sys(e, why.errnum, "give the command its pipes");
+    case STEP_CWD: return cwd_failed(t, why.errnum, e);
+    case STEP_EXEC: return exec_failed(s, t, why.errnum, e);
+    case STEP_ORDER: return err_set(e, ERR_BUG, "the command was not understood");
+    case STEP_INTERPRETER:
+        return err_set(e, ERR_NOT_FOUND,
+                       "\"%s\": the program that its #! line names, or its loader, is not in the "
+                       "sandbox",
+                       t->program);
+    }
+    return err_set(e, ERR_BUG, "the start of the command was reported wrongly");
+}
+
 static int explain(const struct server *s, const struct task *t, struct child_failure why,
                    struct err *e)
 {
-    int rc = err_set(e, ERR_BUG, "the start of the command was reported wrongly");
+    int rc = step_failed(s, t, why, e);
 
-    switch ((enum child_step)why.step) {
-    case STEP_SESSION: rc = err_sys(e, why.errnum, "make a session"); break;
-    case STEP_LIMITS: rc = err_sys(e, why.errnum, "set the command's limits"); break;
-    case STEP_IDS: rc = err_sys(e, why.errnum, "become the sandbox's user"); break;
-    case STEP_PIPES: rc = err_sys(e, why.errnum, "give the command its pipes"); break;
-    case STEP_CWD: rc = cwd_failed(t, why.errnum, e); break;
-    case STEP_EXEC: rc = exec_failed(s, t, why.errnum, e); break;
-    case STEP_ORDER: rc = err_set(e, ERR_BUG, "the command was not understood"); break;
-    case STEP_INTERPRETER:
-        rc = err_set(e, ERR_NOT_FOUND,
-                     "\"%s\": the program that its #! line names, or its loader, is not in the "
-                     "sandbox",
-                     t->program);
-        break;
-    }
     e->sys = why.errnum;
     return rc;
 }
