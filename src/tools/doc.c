@@ -1,5 +1,6 @@
 /* doc.c - docs/tools.md from the tables. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "tools/tool.h"
 
@@ -15,6 +16,17 @@ static const char *type_word(const struct param *p)
     case PARAM_ENV: return "object of strings";
     }
     return "";
+}
+
+/* Help is plain text: what Markdown would read as a tag, a column or emphasis is escaped. */
+static void add_prose(struct buf *out, const char *text)
+{
+    for (size_t i = 0; text[i] != '\0'; i++) {
+        if (strchr("\\<|*`", text[i]) != NULL) {
+            buf_add(out, S("\\"));
+        }
+        buf_add(out, (struct str){text + i, 1});
+    }
 }
 
 static void add_default(struct buf *out, const struct param *p)
@@ -34,7 +46,8 @@ static void add_param(struct buf *out, const struct param *p)
 {
     buf_addf(out, "| `%s` | %s | ", p->name, type_word(p));
     add_default(out, p);
-    buf_addf(out, " | %s", p->help);
+    buf_add(out, S(" | "));
+    add_prose(out, p->help);
     for (size_t i = 0; p->choices != NULL && p->choices[i] != NULL; i++) {
         buf_addf(out, "%s`%s`", i == 0 ? ": " : ", ", p->choices[i]);
     }
@@ -67,7 +80,9 @@ static void add_toolsets(struct buf *out, unsigned set)
 
 static void add_tool(struct buf *out, const struct tool *t)
 {
-    buf_addf(out, "\n## %s\n\n%s\n\n", t->name, t->help);
+    buf_addf(out, "\n## %s\n\n", t->name);
+    add_prose(out, t->help);
+    buf_add(out, S("\n\n"));
     add_toolsets(out, t->toolsets);
     buf_addf(out, "%s%s%s\n", t->hints & HINT_READ_ONLY ? " Read-only." : "",
              t->hints & HINT_DESTRUCTIVE ? " Destructive." : "",
