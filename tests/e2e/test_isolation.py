@@ -205,12 +205,12 @@ def test_boxes_run_with_ids_that_are_nobodys(host, tier):
 @pytest.mark.only_tiers("root")
 def test_two_boxes_of_root_have_different_ids(host):
     client = host.server()
-    owners = set()
     for name in "ab":
         client.tool("create_sandbox", name=name)
         client.bash("sleep 300 & true", sandbox_name=name)
     owners = {os.stat(f"/proc/{p}").st_uid for p in host.install.box_processes() if pid_inside(p) != 1}
-    assert len(owners) == 2
+    # By range: a process of boxinit's own may be seen before it becomes the user of its box.
+    assert len({uid // 65536 for uid in owners}) == 2
 
 
 def test_gdb_and_threads_work_inside(box):
