@@ -1,5 +1,7 @@
 /* Commands over the agent's protocol, against scripted agents. */
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -226,6 +228,7 @@ static void test_fail_before_and_after_start(void **state)
 static void test_early_end(void **state)
 {
     struct fixture *fx = *state;
+    fake_hear(&fx->fake, 0, FRAME_EXEC);
     fake_hello(&fx->fake, 2);
     fake_hear(&fx->fake, 2, FRAME_EXEC);
     fake_hello(&fx->fake, 4);
@@ -238,6 +241,25 @@ static void test_early_end(void **state)
     assert_fails(run(fx), &fx->e, ERR_UNREACHABLE, "ended while the command ran");
     assert_string_equal(fx->e.msg, "the sandbox ended while the command ran");
     assert_str(buf_str(&fx->got[0]), S("so far"));
+}
+
+static int connect_to_nobody(struct box *b, const struct ctx *ctx, struct err *e)
+{
+    (void)b, (void)ctx;
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+        return err_sys(e, errno, "socketpair");
+    }
+    (void)close(ends[1]);
+    return ends[0];
+}
+
+/* Of the request nothing was sent: it may be tried in another box. */
+static void test_end_before_the_request(void **state)
+{
+    struct fixture *fx = *state;
+    fx->fake.agent.connect = connect_to_nobody;
+    assert_fails(run(fx), &fx->e, ERR_GONE, "before the command started");
 }
 
 /* The first connection is the script's; by the second one the box has ended. */
@@ -716,6 +738,7 @@ int main(void)
         T(test_other_versions),
         T(test_fail_before_and_after_start),
         T(test_early_end),
+        T(test_end_before_the_request),
         T(test_end_with_a_reason),
         T(test_garbage),
         T(test_frames_in_the_wrong_place),
