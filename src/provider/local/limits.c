@@ -89,19 +89,28 @@ static int64_t least_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Files are held in the box's memory: where they could take all of it, a full disk would
+ * leave no room for a process, the box's first one included. */
+static int64_t disk_most(int64_t memory_bytes)
+{
+    return memory_bytes - memory_bytes / DISK_OF_MEMORY;
+}
+
 static int settle_disk(const struct limits *asked, const struct limits *defaults,
                        struct limits *out, struct err *e)
 {
-    if (asked->disk_bytes >= out->memory_bytes) {
+    int64_t most = disk_most(out->memory_bytes);
+    if (asked->disk_bytes > most) {
         return err_set(e, ERR_INVALID,
-                       "disk of %s does not fit: a local sandbox keeps its files in its memory, so "
-                       "disk must be less than memory (%s); ask for more memory",
+                       "disk of %s does not fit: a local sandbox keeps its files in its memory "
+                       "(%s) and needs a quarter of that for its processes; ask for a disk of at "
+                       "most %s, or for more memory",
                        amount(UNIT_BYTES, asked->disk_bytes).text,
-                       amount(UNIT_BYTES, out->memory_bytes).text);
+                       amount(UNIT_BYTES, out->memory_bytes).text, amount(UNIT_BYTES, most).text);
     }
     int64_t quarter = out->memory_bytes / DISK_OF_MEMORY;
     out->disk_bytes = either(asked->disk_bytes, either(defaults->disk_bytes, quarter));
-    if (out->disk_bytes >= out->memory_bytes) {
+    if (out->disk_bytes > most) {
         out->disk_bytes = quarter;
     }
     return 0;

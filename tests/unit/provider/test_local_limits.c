@@ -84,7 +84,7 @@ static void test_out_of_range(void **state)
         {{.memory_bytes = -1}, "memory"},
         {{.memory_bytes = INT64_MAX}, "more than this machine has"},
         {{.disk_bytes = 1}, "disk of 1 bytes is too small"},
-        {{.disk_bytes = 256 * MIB}, "less than memory"},
+        {{.disk_bytes = 193 * MIB}, "at most 192 MiB"},
         {{.cpu_millis = 9}, "cpus"},
         {{.cpu_millis = INT32_MAX}, "more than this machine has"},
         {{.pids = 3}, "pids"},
