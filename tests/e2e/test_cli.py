@@ -186,6 +186,7 @@ def test_cp_both_ways(host, box):
     source = host.project / "data.bin"
     source.write_bytes(data)
     source.chmod(0o750)
+    os.chown(source, host.tier.uid, -1)
     assert host.run("cp", "data.bin", "work:sub/copy.bin").returncode == 0
     assert host.run("cp", "data.bin", "work:sub").returncode == 0
     sums = host.run("exec", "work", "sh", "-c", "cmp sub/copy.bin sub/data.bin && stat -c %a sub/copy.bin")
