@@ -40,13 +40,19 @@ static bool path_of(struct str self_cgroup, struct str controller, struct str *o
     return false;
 }
 
+static bool is_octal(struct str s)
+{
+    return s.len == 3 && s.p[0] >= '0' && s.p[0] <= '3' && s.p[1] >= '0' && s.p[1] <= '7' &&
+           s.p[2] >= '0' && s.p[2] <= '7';
+}
+
 /* mountinfo writes blanks and the like as \ooo. */
 static struct str unescape(struct arena *a, struct str s)
 {
     char *to = arena_alloc(a, 1, s.len + 1);
     size_t n = 0;
     for (size_t i = 0; i < s.len; i++) {
-        if (s.p[i] == '\\' && i + 3 < s.len) {
+        if (s.p[i] == '\\' && is_octal(str_head(str_skip(s, i + 1), 3))) {
             to[n++] =
                 (char)((s.p[i + 1] - '0') << 6 | (s.p[i + 2] - '0') << 3 | (s.p[i + 3] - '0'));
             i += 3;
