@@ -27,7 +27,7 @@ static const struct command commands[] = {
      "  --cpus NUMBER      such as 1.5\n"
      "  --pids NUMBER      processes and threads\n"
      "  --disk SIZE        of what can be written\n"
-     "  --network NAME     none (the default)\n"
+     "  --network NAME     none (the default) or internet\n"
      "  --image NAME       for providers that take images\n"
      "  --env KEY=VALUE    may be repeated\n"
      "  --cwd FOLDER       inside the sandbox; /workspace\n",

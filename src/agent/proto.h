@@ -162,8 +162,12 @@ enum {
      *   str memory_file memory.usage_in_bytes or memory.current, "" none
      *   u64 memory_limit    what the cgroup enforces, 0 none (for USAGE)
      *   u64 lifetime_ms (0 none), u64 idle_ms (0 none)
-     *   u8  network     0 none (only value for now)
+     *   u8  network     0 none, 1 the internet
      *   u8  keep_fd     1: KEEP_FD is there
+     * and with network 1:
+     *   str net_program the absolute path of slirp4netns
+     *   list closed     IPv4 addresses as text that the box must not reach, besides the
+     *                   private and special ranges: the host's own
      */
     FRAME_SPEC = 100,
     /* u32 pid of PID 1 as the host sees it */

@@ -4,12 +4,15 @@
 
 #include "boxinit/server.h"
 
+#define BOX_NET_MADE "n"
+
 /* The outer process: everything up to the report on REPORT_FD. Returns the exit code. */
 int box_make(void);
 
 /* The inner process, already cloned into its namespaces. It goes on when a byte comes
  * from `go`, tells on `answer` how it went, and serves when another byte comes; the end
- * of `go` instead means that nobody wants the box any more. Never returns. */
+ * of `go` instead means that nobody wants the box any more. A box with a network says
+ * BOX_NET_MADE first, and waits for a byte then, too. Never returns. */
 NORETURN void box_init(const struct spec *spec, struct box_fds fds, int go, int answer);
 
 /* A FAIL frame. */

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/own.h"
+#include "boxinit/net.h"
 
 static int make(const char *path, struct str text, struct err *e)
 {
@@ -31,11 +32,8 @@ int etc_make(const struct spec *spec, struct err *e)
                         ":x:1000:1000:sandbox user:" BOX_HOME ":/bin/bash\n"
                         "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
         {"/etc/group", "root:x:0:\ntty:x:5:\n" BOX_USER ":x:1000:\nnogroup:x:65534:\n"},
-        {"/etc/resolv.conf", "# This sandbox has no network.\n"},
-        {"/etc/nsswitch.conf",
-         "passwd: files\ngroup: files\nshadow: files\nhosts: files\nnetworks: files\n"
-         "protocols: files\nservices: files\n"},
     };
+    bool net = spec->net_program != NULL;
     struct buf text own_buf = {0};
 
     for (size_t i = 0; i < COUNTOF(files); i++) {
@@ -44,6 +42,16 @@ int etc_make(const struct spec *spec, struct err *e)
         }
     }
     buf_init(&text, 512);
+    buf_addf(&text,
+             "passwd: files\ngroup: files\nshadow: files\nhosts: files%s\nnetworks: files\n"
+             "protocols: files\nservices: files\n",
+             net ? " dns" : "");
+    if (make("/etc/nsswitch.conf", buf_str(&text), e) < 0 ||
+        make("/etc/resolv.conf",
+             net ? S("nameserver " NET_DNS "\n") : S("# This sandbox has no network.\n"), e) < 0) {
+        return -1;
+    }
+    buf_clear(&text);
     buf_addf(&text, "127.0.0.1 localhost %s\n::1 localhost ip6-localhost\n", spec->hostname);
     if (make("/etc/hosts", buf_str(&text), e) < 0) {
         return -1;

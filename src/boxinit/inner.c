@@ -14,6 +14,7 @@
 #include "boxinit/fds.h"
 #include "boxinit/ids.h"
 #include "boxinit/limits.h"
+#include "boxinit/net.h"
 #include "boxinit/rootfs.h"
 
 static int raise_loopback(struct err *e)
@@ -43,9 +44,27 @@ static int reopen_stdio(struct err *e)
     return 0;
 }
 
+static bool may_go_on(int go)
+{
+    char byte;
+    struct err ignored;
+
+    return fd_read(go, &byte, 1, &ignored) == 1;
+}
+
+/* The outer process starts the other side while the box may still have another mount
+ * namespace, which slirp4netns makes for itself. */
+static int connect_net(const struct spec *spec, int go, int answer, struct err *e)
+{
+    if (net_make(spec, e) < 0 || fd_write_all(answer, S(BOX_NET_MADE), e) < 0) {
+        return -1;
+    }
+    return may_go_on(go) ? 0 : err_set(e, ERR_CANCELLED, "nobody wants the sandbox any more");
+}
+
 static int set_up(const struct spec *spec, struct box_fds *fds, int go, int answer, struct err *e)
 {
-    int keep[] = {fds->listener, fds->end, fds->oom, fds->memory, fds->keep, go, answer};
+    int keep[] = {fds->listener, fds->end, fds->oom, fds->memory, fds->keep, fds->net, go, answer};
 
     if (fds_close_others(keep, COUNTOF(keep), e) < 0) {
         return -1;
@@ -55,6 +74,10 @@ static int set_up(const struct spec *spec, struct box_fds *fds, int go, int answ
     }
     /* While we are dumpable and have the uid that owns it: the file stays usable. */
     fds->oom_adj = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+    /* While we have the uid that may open the host's devices, too. */
+    if (spec->net_program != NULL && connect_net(spec, go, answer, e) < 0) {
+        return -1;
+    }
     if (ids_enter(spec, e) < 0) {
         return -1;
     }
@@ -65,14 +88,6 @@ static int set_up(const struct spec *spec, struct box_fds *fds, int go, int answ
         return -1;
     }
     return limits_seal(spec, e);
-}
-
-static bool may_go_on(int go)
-{
-    char byte;
-    struct err ignored;
-
-    return fd_read(go, &byte, 1, &ignored) == 1;
 }
 
 void box_init(const struct spec *spec, struct box_fds fds, int go, int answer)

@@ -16,6 +16,7 @@
 #include "boxinit/box.h"
 #include "boxinit/ids.h"
 #include "boxinit/limits.h"
+#include "boxinit/stack.h"
 
 #define LISTEN_BACKLOG 128
 #define ANSWER_MAX     4096
@@ -205,18 +206,62 @@ static int read_answer(const struct inner *inner, struct buf *to, struct err *e)
     return 0;
 }
 
+/* The inner process, its uids, and the word to go on. */
+static int make_inner(const struct spec *spec, struct stack *stack, struct inner *inner,
+                      struct err *e)
+{
+    struct box_fds fds = {-1, -1, -1, -1, -1, -1, -1};
+    int lives[2] = {-1, -1};
+
+    if (open_host_side(spec, &fds, e) < 0) {
+        return -1;
+    }
+    if (spec->net_program != NULL && pipe2(lives, O_CLOEXEC) < 0) {
+        return err_sys(e, errno, "pipe");
+    }
+    stack->box_lives = lives[0];
+    fds.net = lives[1];
+    if (start_inner(spec, &fds, inner, e) < 0 || ids_map(spec, inner->pid, e) < 0) {
+        return -1;
+    }
+    if (spec->net_program != NULL && stack_open(stack, inner->pid, e) < 0) {
+        return -1;
+    }
+    return fd_write_all(inner->go, S("g"), e);
+}
+
+/* When the inner process has made its side of the network. What it says instead of that
+ * is kept for read_answer(). */
+static int make_network(const struct spec *spec, const struct stack *stack,
+                        const struct inner *inner, struct buf *answer, struct err *e)
+{
+    char byte;
+    ssize_t n = spec->net_program != NULL ? fd_read(inner->answer, &byte, 1, e) : 0;
+
+    if (n <= 0) {
+        return (int)n;
+    }
+    if (byte != BOX_NET_MADE[0]) {
+        buf_addc(answer, byte);
+        return 0;
+    }
+    if (stack_start(stack, spec, e) < 0) {
+        return -1;
+    }
+    return fd_write_all(inner->go, S("g"), e);
+}
+
 static int make(const struct spec *spec, struct inner *inner, struct buf *report, struct err *e)
 {
-    struct box_fds fds = {-1, -1, -1, -1, -1, -1};
+    struct stack stack = {-1, -1, -1};
     struct buf answer own_buf = {0};
     struct wire_out w;
 
-    if (open_host_side(spec, &fds, e) < 0 || start_inner(spec, &fds, inner, e) < 0 ||
-        ids_map(spec, inner->pid, e) < 0 || fd_write_all(inner->go, S("g"), e) < 0) {
+    if (make_inner(spec, &stack, inner, e) < 0) {
         return -1;
     }
     buf_init(&answer, ANSWER_MAX);
-    if (read_answer(inner, &answer, e) < 0) {
+    if (make_network(spec, &stack, inner, &answer, e) < 0 || read_answer(inner, &answer, e) < 0) {
         return -1;
     }
     if (!str_eq(buf_str(&answer), S("ready"))) {

@@ -1,5 +1,6 @@
 #include "boxinit/spec.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 
 #include "agent/proto.h"
@@ -8,6 +9,8 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/path.h"
+
+enum { NET_NONE, NET_INTERNET };
 
 /* What a box always has of its own: nothing of the host may be shown there. */
 static const char *const own_places[] = {"/",     "/proc",    "/dev",  "/sys",       "/etc",
@@ -154,11 +157,34 @@ static int check_file(struct str path, struct arena *a, const char **out, struct
 
 /* The frame's fields as they come, before they are checked. */
 struct raw_spec {
-    struct str hostname, oom_file, memory_file;
-    const struct str *env, *ro_binds, *etc_binds, *cgroups;
-    size_t n_env, n_ro_binds, n_etc_binds, n_cgroups;
+    struct str hostname, oom_file, memory_file, net_program;
+    const struct str *env, *ro_binds, *etc_binds, *cgroups, *closed;
+    size_t n_env, n_ro_binds, n_etc_binds, n_cgroups, n_closed;
     uint8_t uid_mode, network;
 };
+
+static int copy_network(const struct raw_spec *raw, struct arena *a, struct spec *out,
+                        struct err *e)
+{
+    struct in_addr *copy = arena_alloc(a, raw->n_closed + 1, sizeof(*copy));
+
+    if (raw->network == NET_NONE) {
+        return 0;
+    }
+    if (raw->net_program.len == 0) {
+        return err_set(e, ERR_INVALID, "net_program: a network needs slirp4netns's path");
+    }
+    for (size_t i = 0; i < raw->n_closed; i++) {
+        if (str_has(raw->closed[i], '\0') ||
+            inet_pton(AF_INET, arena_cstr(a, raw->closed[i]), &copy[i]) != 1) {
+            return err_set(e, ERR_INVALID, "closed: \"%.*s\" is not an IPv4 address",
+                           STR_ARG(str_head(raw->closed[i], 80)));
+        }
+    }
+    out->closed = copy;
+    out->n_closed = raw->n_closed;
+    return check_file(raw->net_program, a, &out->net_program, e);
+}
 
 static bool get_fields(struct str fields, struct arena *a, struct raw_spec *raw, struct spec *out)
 {
@@ -184,6 +210,10 @@ static bool get_fields(struct str fields, struct arena *a, struct raw_spec *raw,
     out->idle_ms = wire_get_u64(&in);
     raw->network = wire_get_u8(&in);
     out->keep_fd = wire_get_u8(&in) != 0;
+    if (raw->network == NET_INTERNET) {
+        raw->net_program = wire_get_str(&in);
+        raw->n_closed = wire_get_list(&in, a, SPEC_CLOSED_MAX, &raw->closed);
+    }
     return wire_done(&in);
 }
 
@@ -198,8 +228,8 @@ static int check_numbers(const struct raw_spec *raw, const struct spec *s, struc
         return err_set(e, ERR_INVALID, "disk_bytes %llu; at least %u are needed",
                        (unsigned long long)s->disk_bytes, SPEC_DISK_MIN);
     }
-    if (raw->network != 0) {
-        return err_set(e, ERR_UNSUPPORTED, "network %u; a local sandbox has none (0) for now",
+    if (raw->network > NET_INTERNET) {
+        return err_set(e, ERR_UNSUPPORTED, "network %u; none (0) and internet (1) are known",
                        raw->network);
     }
     if (s->lifetime_ms > INT64_MAX / 2 || s->idle_ms > INT64_MAX / 2) {
@@ -223,7 +253,7 @@ int spec_parse(struct str fields, struct arena *a, struct spec *out, struct err 
         copy_list(raw.etc_binds, raw.n_etc_binds, a, check_etc_bind, &s.etc_binds, e) < 0 ||
         copy_list(raw.cgroups, raw.n_cgroups, a, check_cgroup, &s.cgroup_procs, e) < 0 ||
         check_file(raw.oom_file, a, &s.oom_file, e) < 0 ||
-        check_file(raw.memory_file, a, &s.memory_file, e) < 0) {
+        check_file(raw.memory_file, a, &s.memory_file, e) < 0 || copy_network(&raw, a, &s, e) < 0) {
         return -1;
     }
     s.uid_mode = (enum uid_mode)raw.uid_mode;

@@ -2,6 +2,7 @@
 #ifndef BOXINIT_SPEC_H
 #define BOXINIT_SPEC_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -11,6 +12,7 @@
 
 #define SPEC_BINDS_MAX   256
 #define SPEC_CGROUPS_MAX 16
+#define SPEC_CLOSED_MAX  4096
 #define SPEC_DISK_MIN    (1u << 20)
 
 enum uid_mode {
@@ -36,6 +38,9 @@ struct spec {
     uint64_t memory_limit;
     uint64_t lifetime_ms, idle_ms; /* 0: none */
     bool keep_fd;
+    const char *net_program; /* NULL: no network */
+    const struct in_addr *closed;
+    size_t n_closed;
 };
 
 /* The fields of a spec frame. Everything in *out lives in the arena. */

@@ -188,7 +188,7 @@ static const struct param params[] = {
         .offset = offsetof(struct args, network),
         .fallback_text = "none",
         .choices = networks,
-        .help = "what it can reach; local ones: none",
+        .help = "what it can reach; local ones: none or internet",
     },
     {
         .name = "reuse",

@@ -63,7 +63,7 @@ static int check_name(struct str name, struct err *e)
     return 0;
 }
 
-static int check_spec(const struct box_spec *spec, struct err *e)
+static int check_spec(const struct box_spec *spec, struct arena *a, struct err *e)
 {
     if (!local_id_ok(spec->id)) {
         return err_set(e, ERR_BUG, "a sandbox id is 32 hex digits, not \"%.*s\"",
@@ -77,11 +77,8 @@ static int check_spec(const struct box_spec *spec, struct err *e)
             "version does not have yet",
             STR_ARG(str_head(spec->image, 80)));
     }
-    if (spec->network != NETWORK_NONE) {
-        return err_set(
-            e, ERR_UNSUPPORTED,
-            "local sandboxes have no network in this version: ask for network \"none\" or "
-            "leave it out");
+    if (network_check(spec->network, a, e) < 0) {
+        return -1;
     }
     if (check_name(spec->name, e) < 0) {
         return -1;
@@ -250,7 +247,7 @@ static int make(struct making *m, struct err *e)
 {
     struct arena *a = m->ctx->arena;
     const char *program = NULL;
-    if (check_spec(m->spec, e) < 0 || local_find_boxinit(m->local, a, &program, e) < 0 ||
+    if (check_spec(m->spec, a, e) < 0 || local_find_boxinit(m->local, a, &program, e) < 0 ||
         limits_settle(&m->spec->limits, &m->local->defaults, a, &m->meta.limits, e) < 0) {
         return -1;
     }

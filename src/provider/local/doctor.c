@@ -210,6 +210,21 @@ static int exam_program(const struct exam *x, const char *name, enum check_state
     return tell(x, missing, name, S("not on this machine, so not in its sandboxes"), fix, e);
 }
 
+static int exam_network(const struct exam *x, struct err *e)
+{
+    struct str program;
+    if (!network_find(x->ctx->arena, &program)) {
+        return tell(x, CHECK_WARN, "network", S("none: " NETWORK_PROGRAM " is missing"),
+                    NETWORK_FIX, e);
+    }
+    if (access("/dev/net/tun", R_OK | W_OK) < 0) {
+        return tell(x, CHECK_WARN, "network", S("none: /dev/net/tun cannot be opened"),
+                    "sudo modprobe tun; in a container, give it the device", e);
+    }
+    return tell(x, CHECK_OK, "network",
+                arena_printf(x->ctx->arena, "none, or internet by %.*s", STR_ARG(program)), "", e);
+}
+
 /* ---- the proof --------------------------------------------------------------------------- */
 
 static int run_true(struct box *b, const struct ctx *ctx, struct err *e)
@@ -283,6 +298,7 @@ int local_doctor(struct provider *p, const struct ctx *ctx, check_fn *each, void
     x.mode = x.subuids.mode;
     if (exam_boxinit(&x, e) < 0 || exam_state(&x, e) < 0 || exam_userns(&x, e) < 0 ||
         exam_uids(&x, e) < 0 || exam_cgroups(&x, e) < 0 || exam_kernel(&x, e) < 0 ||
+        exam_network(&x, e) < 0 ||
         exam_program(&x, "bash", CHECK_FAIL, "sudo apt-get install bash", e) < 0 ||
         exam_program(&x, "python3", CHECK_WARN, "sudo apt-get install python3", e) < 0) {
         return -1;

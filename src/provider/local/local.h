@@ -98,6 +98,20 @@ struct str span_text(struct arena *a, int64_t seconds);
 int limits_settle(const struct limits *asked, const struct limits *defaults, struct arena *a,
                   struct limits *out, struct err *e) MUST_CHECK;
 
+/* ---- network.c ------------------------------------------------------------------- */
+
+#define NETWORK_PROGRAM "slirp4netns"
+#define NETWORK_FIX     "sudo apt-get install slirp4netns"
+
+struct names;
+
+/* False: it is not on this machine. */
+bool network_find(struct arena *a, struct str *program);
+/* Can a box have it here? */
+int network_check(enum network network, struct arena *a, struct err *e) MUST_CHECK;
+/* The IPv4 addresses of this machine's interfaces now. */
+int network_own_addresses(struct arena *a, struct names *out, struct err *e) MUST_CHECK;
+
 /* ---- create.c, sweep.c, doctor.c, usage.c ------------------------------------------ */
 
 struct box *local_create(struct provider *p, const struct ctx *ctx, const struct box_spec *spec,

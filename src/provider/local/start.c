@@ -63,6 +63,21 @@ static void add_limits(struct wire_out *w, const struct making *m, const struct 
     wire_u64(w, (uint64_t)force->idle_s * 1000);
 }
 
+static int add_network(struct wire_out *w, struct arena *a, struct err *e)
+{
+    struct str program;
+    struct names own;
+    if (!network_find(a, &program)) {
+        return err_set(e, ERR_UNSUPPORTED, NETWORK_PROGRAM " is not on this machine any more");
+    }
+    if (network_own_addresses(a, &own, e) < 0) {
+        return -1;
+    }
+    wire_str(w, program);
+    wire_list(w, own.items, own.n);
+    return 0;
+}
+
 static int write_spec(const struct making *m, const struct limits *rlimits, struct buf *out,
                       struct err *e)
 {
@@ -80,8 +95,11 @@ static int write_spec(const struct making *m, const struct limits *rlimits, stru
     wire_list(&w, binds.items, binds.n);
     wire_list(&w, etc.items, etc.n);
     add_limits(&w, m, rlimits);
-    wire_u8(&w, NETWORK_NONE);
+    wire_u8(&w, m->spec->network == NETWORK_INTERNET ? 1 : 0);
     wire_u8(&w, m->uids.lock >= 0 ? 1 : 0);
+    if (m->spec->network == NETWORK_INTERNET && add_network(&w, a, e) < 0) {
+        return -1;
+    }
     if (!wire_end(&w)) {
         return err_set(e, ERR_LIMIT,
                        "the environment that was asked for is too large: at most %u bytes",
