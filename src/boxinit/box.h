@@ -4,7 +4,8 @@
 
 #include "boxinit/server.h"
 
-#define BOX_NET_MADE "n"
+/* No frame begins like this: each has a type at least. */
+#define BOX_NET_MADE S("\0\0\0\0")
 
 /* The outer process: everything up to the report on REPORT_FD. Returns the exit code. */
 int box_make(void);

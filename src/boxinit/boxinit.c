@@ -12,6 +12,9 @@
  * The inner process is never left without an outer one that wants it: it waits for a
  * byte after the maps are written and for another one after the report is out, and a
  * closed pipe instead of it is the end. A box that nobody knows of cannot come to be.
+ *
+ * A box with a network has a third process, slirp4netns, which the outer one starts
+ * between the two bytes (stack.c); the inside is net.c.
  */
 #include <stdio.h>
 #include <string.h>

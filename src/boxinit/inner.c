@@ -56,7 +56,7 @@ static bool may_go_on(int go)
  * namespace, which slirp4netns makes for itself. */
 static int connect_net(const struct spec *spec, int go, int answer, struct err *e)
 {
-    if (net_make(spec, e) < 0 || fd_write_all(answer, S(BOX_NET_MADE), e) < 0) {
+    if (net_make(spec, e) < 0 || fd_write_all(answer, BOX_NET_MADE, e) < 0) {
         return -1;
     }
     return may_go_on(go) ? 0 : err_set(e, ERR_CANCELLED, "nobody wants the sandbox any more");

@@ -235,16 +235,19 @@ static int make_inner(const struct spec *spec, struct stack *stack, struct inner
 static int make_network(const struct spec *spec, const struct stack *stack,
                         const struct inner *inner, struct buf *answer, struct err *e)
 {
-    char byte;
-    ssize_t n = spec->net_program != NULL ? fd_read(inner->answer, &byte, 1, e) : 0;
+    while (answer->len < BOX_NET_MADE.len) {
+        char bytes[4];
+        ssize_t n = fd_read(inner->answer, bytes, BOX_NET_MADE.len - answer->len, e);
 
-    if (n <= 0) {
-        return (int)n;
+        if (n <= 0) {
+            return (int)n;
+        }
+        buf_add(answer, (struct str){bytes, (size_t)n});
     }
-    if (byte != BOX_NET_MADE[0]) {
-        buf_addc(answer, byte);
+    if (!str_eq(buf_str(answer), BOX_NET_MADE)) {
         return 0;
     }
+    buf_clear(answer);
     if (stack_start(stack, spec, e) < 0) {
         return -1;
     }
@@ -261,7 +264,10 @@ static int make(const struct spec *spec, struct inner *inner, struct buf *report
         return -1;
     }
     buf_init(&answer, ANSWER_MAX);
-    if (make_network(spec, &stack, inner, &answer, e) < 0 || read_answer(inner, &answer, e) < 0) {
+    if (spec->net_program != NULL && make_network(spec, &stack, inner, &answer, e) < 0) {
+        return -1;
+    }
+    if (read_answer(inner, &answer, e) < 0) {
         return -1;
     }
     if (!str_eq(buf_str(&answer), S("ready"))) {

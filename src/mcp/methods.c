@@ -14,8 +14,8 @@
     "and to read and write files apart from the user's system. No set-up is needed: the first "    \
     "exec_bash makes a sandbox by itself. Commands start in /workspace, where files stay between " \
     "calls; every call is a fresh shell, so join cd and export with what follows. Sandboxes have " \
-    "no network and end after 30 minutes without use. create_sandbox makes further "               \
-    "ones with limits of their own, list_sandboxes shows them, and sandbox_id or sandbox_name on " \
+    "no network and end after 30 minutes without use. create_sandbox makes others, with "          \
+    "limits or network internet; list_sandboxes shows them, and sandbox_id or sandbox_name on "    \
     "any tool says which one is meant."
 
 #define CAPABILITIES "\"capabilities\":{\"tools\":{}}"

@@ -1063,7 +1063,7 @@ def test_connections_that_come_and_go(one):
 
 @pytest.mark.parametrize("kw,words", [
     ({"hostname": "a/b"}, "hostname"), ({"hostname": ""}, "hostname"),
-    ({"disk": 1000}, "disk_bytes"), ({"network": 1}, "network"),
+    ({"disk": 1000}, "disk_bytes"), ({"network": 2}, "network"),
     ({"ro_binds": ["/"]}, "its own"), ({"ro_binds": ["/proc/1"]}, "/proc"),
     ({"ro_binds": ["/home"]}, "its own"), ({"ro_binds": ["/usr/../root"]}, "clean"),
     ({"ro_binds": ["usr"]}, "absolute"), ({"ro_binds": ["/dev/null"]}, "/dev"),

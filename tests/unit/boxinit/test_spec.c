@@ -8,7 +8,7 @@
 
 /* A spec with one thing changed. */
 struct draft {
-    struct str hostname, ro_bind, etc_bind, env, oom_file;
+    struct str hostname, ro_bind, etc_bind, env, oom_file, net_program, closed;
     uint8_t uid_mode, network;
     uint32_t first, range;
     uint64_t disk;
@@ -23,6 +23,8 @@ static const struct draft good = {
     .first = 100000,
     .range = 65536,
     .disk = 1 << 20,
+    .net_program = {"/usr/bin/slirp4netns", 20},
+    .closed = {"192.0.2.7", 9},
 };
 
 static void put(struct buf *to, const struct draft *d)
@@ -49,6 +51,10 @@ static void put(struct buf *to, const struct draft *d)
     wire_u64(&w, 2000);
     wire_u8(&w, d->network);
     wire_u8(&w, 1);
+    if (d->network == 1) {
+        wire_str(&w, d->net_program);
+        wire_list(&w, &d->closed, 1);
+    }
     assert_true(wire_end(&w));
 }
 
@@ -89,6 +95,30 @@ static void a_good_one_is_read(void **state)
     assert_int_equal(s.lifetime_ms, 1000);
     assert_int_equal(s.idle_ms, 2000);
     assert_true(s.keep_fd);
+    assert_null(s.net_program);
+}
+
+static void a_network_is_read_and_checked(void **state)
+{
+    struct arena a own_arena = {0};
+    struct draft d = good;
+    struct spec s;
+    struct err e;
+
+    (void)state;
+    arena_init(&a, 1 << 20);
+    d.network = 1;
+    assert_ok(parse(&d, &a, &s, &e), &e);
+    assert_string_equal(s.net_program, "/usr/bin/slirp4netns");
+    assert_int_equal(s.n_closed, 1);
+    assert_int_equal(s.closed[0].s_addr, htonl(0xc0000207));
+    d.closed = S("192.0.2.0/24");
+    assert_fails(parse(&d, &a, &s, &e), &e, ERR_INVALID, "not an IPv4 address");
+    d.closed = good.closed;
+    d.net_program = S("");
+    assert_fails(parse(&d, &a, &s, &e), &e, ERR_INVALID, "net_program");
+    d.net_program = S("slirp4netns");
+    assert_fails(parse(&d, &a, &s, &e), &e, ERR_INVALID, "absolute");
 }
 
 #define REFUSED(field, value, kind, word)                                                          \
@@ -114,7 +144,7 @@ static void bad_ones_are_told(void **state)
     REFUSED(range, 1000, ERR_INVALID, "range");
     REFUSED(disk, 100, ERR_INVALID, "disk_bytes");
     REFUSED(disk, UINT64_MAX, ERR_INVALID, "disk_bytes");
-    REFUSED(network, 1, ERR_UNSUPPORTED, "network");
+    REFUSED(network, 2, ERR_UNSUPPORTED, "network");
     REFUSED(env, S("x"), ERR_INVALID, "NAME=value");
     REFUSED(env, S("=x"), ERR_INVALID, "NAME=value");
     REFUSED(ro_bind, S("usr"), ERR_INVALID, "absolute");
@@ -170,6 +200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_one_is_read),
+        cmocka_unit_test(a_network_is_read_and_checked),
         cmocka_unit_test(bad_ones_are_told),
         cmocka_unit_test(exactly_one_frame_is_wanted),
     };
