@@ -74,17 +74,17 @@ static int set_up(const struct spec *spec, struct box_fds *fds, int go, int answ
     }
     /* While we are dumpable and have the uid that owns it: the file stays usable. */
     fds->oom_adj = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
-    /* While we have the uid that may open the host's devices, too. */
-    if (spec->net_program != NULL && connect_net(spec, go, answer, e) < 0) {
-        return -1;
-    }
     if (ids_enter(spec, e) < 0) {
         return -1;
     }
     if (sethostname(spec->hostname, strlen(spec->hostname)) < 0) {
         return err_sys(e, errno, "set the hostname");
     }
-    if (raise_loopback(e) < 0 || rootfs_build(spec, e) < 0 || reopen_stdio(e) < 0) {
+    if (raise_loopback(e) < 0 ||
+        (spec->net_program != NULL && connect_net(spec, go, answer, e) < 0)) {
+        return -1;
+    }
+    if (rootfs_build(spec, e) < 0 || reopen_stdio(e) < 0) {
         return -1;
     }
     return limits_seal(spec, e);

@@ -66,9 +66,10 @@ static int make_tap(struct err *e)
 
     if (fd < 0) {
         return err_set(e, ERR_UNSUPPORTED,
-                       "a network needs /dev/net/tun, which cannot be opened (%s): run "
-                       "\"sudo modprobe tun\", or give a container the device",
-                       strerror(errno));
+                       "a network needs /dev/net/tun, which cannot be opened (%s): run \"%s\"; a "
+                       "container must be given the device",
+                       strerror(errno),
+                       errno == EACCES ? "sudo chmod 666 /dev/net/tun" : "sudo modprobe tun");
     }
     if (ioctl(fd, TUNSETIFF, &tap) < 0 || ioctl(fd, TUNSETTXFILTER, &peers) < 0 ||
         ioctl(fd, TUNSETPERSIST, 1) < 0) {

@@ -20,11 +20,11 @@ GROUP, PUBLIC, OWN = "239.1.2.3", "203.0.113.10", "203.0.113.1"
 PRIVATE = ("10.66.0.10", "10.0.2.50", "172.16.9.10", "172.31.255.1", "192.168.77.10", "100.64.5.5",
            "169.254.169.254", "198.18.0.10", "192.0.0.10")
 
-# Runs "$@" with the name server $1 and a /dev/net/tun for everybody.
+# Runs "$@" with the name server $1, a /dev/net/tun for everybody, and what $2 changes.
 IN_NET = """
 mount --bind "$1" /etc/resolv.conf && mount -t tmpfs tmpfs /dev/net &&
-    mknod -m 666 /dev/net/tun c 10 200 || exit 125
-shift
+    mknod -m 666 /dev/net/tun c 10 200 && eval "$2" || exit 125
+shift 2
 exec "$@"
 """
 
@@ -111,12 +111,13 @@ class World:
 class TierInWorld:
     def __init__(self, tier, world):
         self.tier, self.world = tier, world
+        self.also = ":"  # a shell command
 
     def __getattr__(self, name):
         return getattr(self.tier, name)
 
     def wrap(self, argv):
-        inside = ["unshare", "-m", "sh", "-c", IN_NET, "sh", self.world.resolv, *self.tier.wrap(argv)]
+        inside = ["unshare", "-m", "sh", "-c", IN_NET, "sh", self.world.resolv, self.also, *self.tier.wrap(argv)]
         return self.world.enter(self.world.host, inside)
 
 
@@ -291,3 +292,25 @@ def test_the_command_line_gives_one_too(host):
 def test_the_hosts_own_network_is_not_given(client):
     error = client.tool_error("create_sandbox", network="host")
     assert error["code"] == "unsupported" and "internet" in error["error"]
+
+
+@pytest.mark.parametrize("lack,words", [
+    ("mount --bind /dev/null /usr/bin/slirp4netns", "apt-get install slirp4netns"),
+    ("rm /dev/net/tun", "modprobe tun"),
+    ("chmod 600 /dev/net/tun", "chmod 666 /dev/net/tun"),
+])
+def test_what_is_missing_is_told(host, world, lack, words):
+    host.tier.also = lack
+    client = host.server()
+    error = client.tool_error("create_sandbox", network="internet")
+    assert error["code"] == "unsupported" and words in error["error"]
+    assert client.tool("list_sandboxes")["sandboxes"] == [] and world.stacks() == []
+    assert client.tool("create_sandbox", network="none")["status"] == "running"
+    doctor = host.run("doctor").stdout
+    assert words in doctor, doctor
+
+
+def test_a_slirp4netns_that_fails_is_told(host):
+    host.tier.also = "mount --bind /bin/false /usr/bin/slirp4netns"
+    error = host.server().tool_error("create_sandbox", network="internet")
+    assert "could not be started" in error["error"] and "none" in error["error"]

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -217,9 +218,15 @@ static int exam_network(const struct exam *x, struct err *e)
         return tell(x, CHECK_WARN, "network", S("none: " NETWORK_PROGRAM " is missing"),
                     NETWORK_FIX, e);
     }
-    if (access("/dev/net/tun", R_OK | W_OK) < 0) {
-        return tell(x, CHECK_WARN, "network", S("none: /dev/net/tun cannot be opened"),
+    struct stat is;
+    if (stat("/dev/net/tun", &is) < 0) {
+        return tell(x, CHECK_WARN, "network", S("none: there is no /dev/net/tun"),
                     "sudo modprobe tun; in a container, give it the device", e);
+    }
+    /* By a uid of the sandbox, also where we are root. */
+    if ((is.st_mode & (S_IROTH | S_IWOTH)) != (S_IROTH | S_IWOTH)) {
+        return tell(x, CHECK_WARN, "network", S("none: /dev/net/tun is not open to everyone"),
+                    "sudo chmod 666 /dev/net/tun", e);
     }
     return tell(x, CHECK_OK, "network",
                 arena_printf(x->ctx->arena, "none, or internet by %.*s", STR_ARG(program)), "", e);
