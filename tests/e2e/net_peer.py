@@ -1,6 +1,6 @@
-"""Somebody to talk to in a network namespace: argv is its name, a file for what it
-hears and an address of the interface to hear multicast on. TCP and UDP on every address, multicast, and a name server that
-answers every question with the address ANSWER."""
+"""Somebody to talk to in a network namespace. Its arguments: its name, a file for what it
+hears, and the address of the interface to hear multicast on. TCP and UDP on every address,
+and a name server that answers every question with the address ANSWER."""
 import select
 import socket
 import struct
