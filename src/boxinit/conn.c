@@ -16,23 +16,14 @@
 
 #include "base/alloc.h"
 #include "base/own.h"
-#include "boxinit/server.h"
+#include "boxinit/box.h"
 
 #define READ_SIZE (64u << 10)
 
-static void put_fail(struct buf *to, const struct err *why)
-{
-    struct wire_out w = wire_begin(to, FRAME_FAIL);
-
-    wire_u8(&w, (uint8_t)why->kind);
-    wire_u32(&w, (uint32_t)why->sys);
-    wire_str(&w, str_from(why->msg));
-    (void)!wire_end(&w); /* bounded far below the buffer, which is sent before it is full */
-}
-
 void conn_fail(struct conn *c, const struct err *why)
 {
-    put_fail(&c->out, why);
+    /* Bounded far below the buffer, which is sent before it is full. */
+    box_put_fail(&c->out, why);
 }
 
 void conn_ok(struct conn *c, uint8_t more)
@@ -139,7 +130,7 @@ static void refuse_new(int fd)
     buf_init(&out, 1024);
     (void)err_set(&e, ERR_LIMIT, "%d connections to this sandbox are open, which is the most",
                   CONNS_MAX);
-    put_fail(&out, &e);
+    box_put_fail(&out, &e);
     (void)!send(fd, out.p, out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
