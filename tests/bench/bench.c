@@ -7,13 +7,16 @@
  *   bench flood CALLS DEPTH SERVER...        so many calls, DEPTH at a time, then as exec
  *   bench start ROUNDS A... -- B...          spawn to the first answer, ping, memory of two
  *                                            servers, interleaved
+ *   bench race ROUNDS GAP_MS C... [-- C...]  any contenders: see race.c; c0_us, c1_us...
+ *   bench rate ROUNDS COUNT SETTLE_MS SERVER... -- COMMAND...
+ *                                            boxes made in a second: see rate.c
  *
  * Prints "key value" lines; times are medians in microseconds. SERVER's environment is
- * ours: set ANYBOX_HOME outside. Rounds are in random order with idle gaps, because
+ * ours, set ANYBOX_HOME outside, or by env(1) in front of it. Rounds are in random order with idle gaps, because
  * back-to-back loops measure warm caches and hide what a user feels.
  */
-#include <errno.h>
-#include <fcntl.h>
+#include "bench.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,151 +24,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#define LINE_MAX_BYTES (1 << 20)
-#define ROUNDS_MAX     100000
-
-struct server {
-    pid_t pid;
-    int in, out;
-    char *line;
-    size_t have;
-};
-
-static void die(const char *what)
-{
-    perror(what);
-    exit(1);
-}
-
-static double now_us(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static void gap(int ms)
-{
-    struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
-
-    (void)nanosleep(&t, NULL);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof(*v), by_value);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
-static void start(struct server *s, char **argv)
-{
-    int to[2], from[2];
-
-    if (pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0) {
-        die("pipe");
-    }
-    s->pid = fork();
-    if (s->pid == 0) {
-        (void)dup2(to[0], 0);
-        (void)dup2(from[1], 1);
-        (void)execvp(argv[0], argv);
-        _exit(127);
-    }
-    (void)close(to[0]);
-    (void)close(from[1]);
-    s->in = to[1];
-    s->out = from[0];
-    s->have = 0;
-    if (s->line == NULL) {
-        s->line = malloc(LINE_MAX_BYTES);
-    }
-}
-
-static void stop(struct server *s)
-{
-    int status;
-
-    (void)close(s->in);
-    (void)close(s->out);
-    (void)waitpid(s->pid, &status, 0);
-}
-
-static void say(struct server *s, const char *text)
-{
-    size_t len = strlen(text);
-
-    while (len > 0) {
-        ssize_t n = write(s->in, text, len);
-
-        if (n < 0) {
-            die("write to the server");
-        }
-        text += n;
-        len -= (size_t)n;
-    }
-}
-
-/* Reads one line; the rest stays for the next call. */
-static void hear(struct server *s, char *to, size_t cap)
-{
-    for (;;) {
-        char *end = memchr(s->line, '\n', s->have);
-
-        if (end != NULL) {
-            size_t len = (size_t)(end - s->line);
-            size_t keep = len < cap ? len : cap - 1;
-
-            memcpy(to, s->line, keep);
-            to[keep] = '\0';
-            memmove(s->line, end + 1, s->have - len - 1);
-            s->have -= len + 1;
-            return;
-        }
-        ssize_t n = read(s->out, s->line + s->have, LINE_MAX_BYTES - s->have);
-
-        if (n <= 0) {
-            fprintf(stderr, "bench: the server went away\n");
-            exit(1);
-        }
-        s->have += (size_t)n;
-    }
-}
-
-static const char initialize[] =
-    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-06-18\","
-    "\"capabilities\":{},\"clientInfo\":{\"name\":\"bench\",\"version\":\"1\"}}}\n";
-static const char initialized[] =
-    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
-static const char ping[] = "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}\n";
-static const char exec_true[] =
-    "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\",\"params\":{\"name\":\"exec_bash\","
-    "\"arguments\":{\"command\":\"true\"}}}\n";
-
-static double time_exchange(struct server *s, const char *request, const char *must_have)
-{
-    char answer[4096];
-    double t = now_us();
-
-    say(s, request);
-    hear(s, answer, sizeof(answer));
-    t = now_us() - t;
-    if (must_have != NULL && strstr(answer, must_have) == NULL) {
-        fprintf(stderr, "bench: unexpected answer: %s\n", answer);
-        exit(1);
-    }
-    return t;
-}
-
-#define EXIT_0 "\\\"exit_code\\\":0"
 
 static double time_fork_exec(void)
 {
@@ -188,13 +46,13 @@ static void measure_exec(struct server *s, int rounds, int gap_ms)
     static double ours[ROUNDS_MAX], plain[ROUNDS_MAX];
     int n_ours = 0, n_plain = 0;
 
-    (void)time_exchange(s, exec_true, EXIT_0); /* makes the box */
-    (void)time_exchange(s, exec_true, EXIT_0);
+    (void)server_time(s, say_exec_true, EXIT_0); /* makes the box */
+    (void)server_time(s, say_exec_true, EXIT_0);
     while (n_ours < rounds || n_plain < rounds) {
         int ours_now = rand() % 2;
 
         if ((ours_now && n_ours < rounds) || n_plain >= rounds) {
-            ours[n_ours++] = time_exchange(s, exec_true, EXIT_0);
+            ours[n_ours++] = server_time(s, say_exec_true, EXIT_0);
         } else {
             plain[n_plain++] = time_fork_exec();
         }
@@ -212,46 +70,37 @@ static int run_exec(int argc, char **argv)
     if (argc < 3) {
         return 2;
     }
-    start(&s, argv + 2);
-    (void)time_exchange(&s, initialize, "result");
-    say(&s, initialized);
-    measure_exec(&s, (int)strtol(argv[0], NULL, 10), (int)strtol(argv[1], NULL, 10));
-    stop(&s);
+    server_greet(&s, argv + 2);
+    measure_exec(&s, number(argv[0], ROUNDS_MAX), number(argv[1], 10000));
+    server_stop(&s);
     return 0;
 }
 
 static int run_flood(int argc, char **argv)
 {
     struct server s = {0};
-    char answer[4096];
-    long calls, sent = 0, got = 0, depth;
+    int calls, sent = 0, got = 0, depth;
 
     if (argc < 3) {
         return 2;
     }
-    calls = strtol(argv[0], NULL, 10);
-    depth = strtol(argv[1], NULL, 10);
-    start(&s, argv + 2);
-    (void)time_exchange(&s, initialize, "result");
-    say(&s, initialized);
-    (void)time_exchange(&s, exec_true, EXIT_0);
+    calls = number(argv[0], 10000000);
+    depth = number(argv[1], 1000);
+    server_greet(&s, argv + 2);
+    (void)server_time(&s, say_exec_true, EXIT_0);
     double t = now_us();
 
     while (got < calls) {
         while (sent < calls && sent - got < depth) {
-            say(&s, exec_true);
+            server_say(&s, say_exec_true);
             sent++;
         }
-        hear(&s, answer, sizeof(answer));
-        if (strstr(answer, EXIT_0) == NULL) {
-            fprintf(stderr, "bench: unexpected answer: %s\n", answer);
-            return 1;
-        }
+        server_expect(&s, EXIT_0);
         got++;
     }
     printf("calls_per_s %.0f\n", (double)calls / ((now_us() - t) / 1e6));
     measure_exec(&s, 40, 40);
-    stop(&s);
+    server_stop(&s);
     return 0;
 }
 
@@ -285,37 +134,32 @@ static void measure_start(char **argv, struct start_result *r)
     struct server s = {0};
     double t = now_us(), pings[50];
 
-    start(&s, argv);
-    (void)time_exchange(&s, initialize, "result");
+    server_start(&s, argv);
+    (void)server_time(&s, say_initialize, "result");
     r->first[r->n] = now_us() - t;
-    say(&s, initialized);
+    server_say(&s, say_initialized);
     for (int i = 0; i < 50; i++) {
-        pings[i] = time_exchange(&s, ping, "result");
+        pings[i] = server_time(&s, say_ping, "result");
     }
     r->pings[r->n++] = median(pings, 50);
     r->rss = rss_kb(s.pid);
-    stop(&s);
+    server_stop(&s);
     free(s.line);
 }
 
 static int run_start(int argc, char **argv)
 {
     static struct start_result r[2];
-    char **second = NULL;
-    int rounds;
+    char **second;
+    int rounds, end;
 
     if (argc < 2) {
         return 2;
     }
-    rounds = (int)strtol(argv[0], NULL, 10);
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--") == 0) {
-            argv[i] = NULL;
-            second = argv + i + 1;
-            break;
-        }
-    }
-    for (int i = 0; i < rounds && i < 1000; i++) {
+    rounds = number(argv[0], 1000);
+    end = part_end(argc, argv, 1);
+    second = end < argc ? argv + end + 1 : NULL;
+    for (int i = 0; i < rounds; i++) {
         measure_start(argv + 1, &r[0]);
         gap(40);
         if (second != NULL) {
@@ -332,16 +176,23 @@ static int run_start(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    static const struct {
+        const char *name;
+        int (*run)(int argc, char **argv);
+    } modes[] = {{"exec", run_exec},
+                 {"flood", run_flood},
+                 {"start", run_start},
+                 {"race", run_race},
+                 {"rate", run_rate}};
+
     (void)signal(SIGPIPE, SIG_IGN);
     srand((unsigned)time(NULL));
-    if (argc > 2 && strcmp(argv[1], "exec") == 0) {
-        return run_exec(argc - 2, argv + 2);
-    }
-    if (argc > 2 && strcmp(argv[1], "flood") == 0) {
-        return run_flood(argc - 2, argv + 2);
-    }
-    if (argc > 2 && strcmp(argv[1], "start") == 0) {
-        return run_start(argc - 2, argv + 2);
+    for (size_t i = 0; argc > 2 && i < sizeof(modes) / sizeof(modes[0]); i++) {
+        int rc = strcmp(argv[1], modes[i].name) == 0 ? modes[i].run(argc - 2, argv + 2) : -1;
+
+        if (rc == 0 || rc == 1) {
+            return rc;
+        }
     }
     fprintf(stderr, "bench: see the comment at the top of bench.c\n");
     return 2;
