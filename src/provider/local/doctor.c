@@ -1,21 +1,27 @@
 /* What works here and what does not, each with the command that mends it. The proof is
- * a trial box that runs a command; the other lines explain why it fails or is weaker
- * than it could be. */
+ * a trial box that runs a command, and it comes first: a setting that looks wrong is none
+ * where a box works. The other lines explain why it fails, or is weaker than it could be. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/id.h"
 #include "base/own.h"
 #include "provider/local/local.h"
+#include "provider/local/obstacle.h"
 
-#define TRIAL_MS         20000
-#define LANDLOCK_VERSION 1u /* flag of landlock_create_ruleset(): only tell the ABI */
+#define TRIAL_MS 20000
+
+/* What came of the trial box. */
+struct trial {
+    bool works;
+    struct str tier;
+    int64_t took_ms;
+    struct err why; /* it does not work */
+};
 
 struct exam {
     struct local *local;
@@ -24,27 +30,15 @@ struct exam {
     void *arg;
     struct uid_range subuids;
     enum uid_mode mode;
+    struct facts facts;
+    struct trial trial;
 };
 
 static int tell(const struct exam *x, enum check_state state, const char *what, struct str found,
-                const char *fix, struct err *e)
+                struct str fix, struct err *e)
 {
-    struct check check = {
-        .state = state, .what = str_from(what), .found = found, .fix = str_from(fix)};
+    struct check check = {.state = state, .what = str_from(what), .found = found, .fix = fix};
     return x->each(x->arg, &check, e);
-}
-
-/* A number in a file of /proc/sys; -1: there is no such file. */
-static int64_t kernel_setting(struct arena *a, const char *path)
-{
-    struct str text;
-    struct err ignored;
-    int64_t value = 0;
-    if (fd_read_file(AT_FDCWD, path, 64, a, &text, &ignored) < 0 ||
-        str_to_i64(text, 0, INT64_MAX, &value, &ignored) < 0) {
-        return -1;
-    }
-    return value;
 }
 
 /* ---- the lines ------------------------------------------------------------------------- */
@@ -55,9 +49,9 @@ static int exam_boxinit(const struct exam *x, struct err *e)
     struct err why = {0};
     if (local_find_boxinit(x->local, x->ctx->arena, &path, &why) < 0) {
         struct str found = arena_str(x->ctx->arena, str_from(why.msg));
-        return tell(x, CHECK_FAIL, "boxinit", found, "make, or make install", e);
+        return tell(x, CHECK_FAIL, "boxinit", found, S("make, or make install"), e);
     }
-    return tell(x, CHECK_OK, "boxinit", str_from(path), "", e);
+    return tell(x, CHECK_OK, "boxinit", str_from(path), STR_EMPTY, e);
 }
 
 static int exam_state(const struct exam *x, struct err *e)
@@ -68,60 +62,46 @@ static int exam_state(const struct exam *x, struct err *e)
     if (dir < 0 || faccessat(dir, ".", W_OK | X_OK, AT_EACCESS) < 0) {
         struct str found = arena_printf(a, "%s cannot be written", x->local->state_dir);
         return tell(x, CHECK_FAIL, "state folder", found,
-                    "set ANYBOX_HOME to a folder that you may write to", e);
+                    S("set ANYBOX_HOME to a folder that you may write to"), e);
     }
-    return tell(x, CHECK_OK, "state folder", str_from(x->local->state_dir), "", e);
+    return tell(x, CHECK_OK, "state folder", str_from(x->local->state_dir), STR_EMPTY, e);
 }
 
 static int exam_userns(const struct exam *x, struct err *e)
 {
-    static const struct {
-        const char *path, *found, *fix;
-        int64_t bad;
-        bool root_too;
-    } rules[] = {
-        {"/proc/sys/user/max_user_namespaces", "none are allowed (user.max_user_namespaces is 0)",
-         "sudo sysctl -w user.max_user_namespaces=15000", 0, true},
-        {"/proc/sys/kernel/unprivileged_userns_clone",
-         "refused to users (kernel.unprivileged_userns_clone is 0)",
-         "sudo sysctl -w kernel.unprivileged_userns_clone=1", 0, false},
-        {"/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-         "restricted by AppArmor for programs without a profile",
-         "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0", 1, false},
-    };
-    if (access("/proc/self/ns/user", F_OK) < 0) {
-        return tell(x, CHECK_FAIL, "user namespaces", S("this kernel has none"),
-                    "use a kernel with CONFIG_USER_NS", e);
+    struct obstacle o;
+    bool expected = obstacle_expected(&x->facts, x->ctx->arena, &o);
+    if (x->trial.works) {
+        /* A profile for boxinit, most likely: the setting itself says no. */
+        return tell(x, CHECK_OK, "user namespaces",
+                    expected ? S("allowed to boxinit") : S("allowed"), STR_EMPTY, e);
     }
-    for (size_t i = 0; i < COUNTOF(rules); i++) {
-        bool applies = rules[i].root_too || x->mode != UID_ROOT;
-        if (applies && kernel_setting(x->ctx->arena, rules[i].path) == rules[i].bad) {
-            return tell(x, CHECK_FAIL, "user namespaces", str_from(rules[i].found), rules[i].fix,
-                        e);
-        }
+    if (expected) {
+        return tell(x, CHECK_FAIL, "user namespaces", o.found, o.fix, e);
     }
-    return tell(x, CHECK_OK, "user namespaces", S("allowed"), "", e);
+    return tell(x, CHECK_OK, "user namespaces", S("no setting of the kernel forbids them"),
+                STR_EMPTY, e);
 }
 
 static int exam_uids(const struct exam *x, struct err *e)
 {
     if (x->mode == UID_ROOT) {
-        return tell(x, CHECK_OK, "user ids", S("each sandbox gets 65,536 of its own (root)"), "",
-                    e);
+        return tell(x, CHECK_OK, "user ids", S("each sandbox gets 65,536 of its own (root)"),
+                    STR_EMPTY, e);
     }
     if (x->mode == UID_SUBUIDS) {
         struct str found = arena_printf(
             x->ctx->arena, "a range from /etc/subuid, %u on, by newuidmap", x->subuids.uid);
-        return tell(x, CHECK_OK, "user ids", found, "", e);
+        return tell(x, CHECK_OK, "user ids", found, STR_EMPTY, e);
     }
     if (!uids_can_map()) {
         return tell(x, CHECK_WARN, "user ids",
                     S("one, shared by sandbox and init: newuidmap is missing"),
-                    "sudo apt-get install uidmap", e);
+                    S("sudo apt-get install uidmap"), e);
     }
     return tell(x, CHECK_WARN, "user ids",
                 S("one, shared by sandbox and init: no range in /etc/subuid and /etc/subgid"),
-                "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 \"$USER\"",
+                S("sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 \"$USER\""),
                 e);
 }
 
@@ -148,14 +128,6 @@ static void try_cgroups(const struct ctx *ctx, struct cgroup_set *set)
     }
 }
 
-static const char *cgroups_fix(const struct exam *x)
-{
-    if (x->mode != UID_ROOT && access("/run/systemd/system", F_OK) == 0) {
-        return "log in, or: sudo loginctl enable-linger \"$USER\"";
-    }
-    return x->mode == UID_ROOT ? "mount cgroups that anybox may write to" : "run anybox as root";
-}
-
 static int exam_cgroups(const struct exam *x, struct err *e)
 {
     static const char *const names[CONTROLS] = {
@@ -179,7 +151,7 @@ static int exam_cgroups(const struct exam *x, struct err *e)
                          "linger)");
     }
     return tell(x, all ? CHECK_OK : CHECK_WARN, "cgroups", arena_str(a, buf_str(&found)),
-                all ? "" : cgroups_fix(x), e);
+                all ? STR_EMPTY : obstacle_cgroups_fix(&x->facts, a), e);
 }
 
 static int exam_kernel(const struct exam *x, struct err *e)
@@ -187,25 +159,34 @@ static int exam_kernel(const struct exam *x, struct err *e)
     bool seccomp = access("/proc/sys/kernel/seccomp/actions_avail", F_OK) == 0;
     if (tell(x, seccomp ? CHECK_OK : CHECK_FAIL, "seccomp",
              seccomp ? S("filters available") : S("this kernel has no filters"),
-             seccomp ? "" : "use a kernel with CONFIG_SECCOMP_FILTER", e) < 0) {
+             seccomp ? STR_EMPTY : S("use a kernel with CONFIG_SECCOMP_FILTER"), e) < 0) {
         return -1;
     }
-    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_VERSION);
-    if (abi < 1) {
-        return tell(x, CHECK_WARN, "landlock", S("not available; not needed without a network"),
-                    "add landlock to the kernel's lsm= parameter", e);
+    int abi = facts_landlock();
+    if (abi >= LANDLOCK_ABI_SCOPES) {
+        return tell(x, CHECK_OK, "landlock",
+                    arena_printf(x->ctx->arena, "ABI %d: scopes abstract sockets and signals", abi),
+                    STR_EMPTY, e);
     }
-    return tell(x, CHECK_OK, "landlock", arena_printf(x->ctx->arena, "ABI %ld", abi), "", e);
+    if (abi > 0) {
+        return tell(x, CHECK_WARN, "landlock",
+                    arena_printf(x->ctx->arena,
+                                 "ABI %d: too old to scope sockets and signals, so no network host",
+                                 abi),
+                    S("use Linux 6.12 or later"), e);
+    }
+    return tell(x, CHECK_WARN, "landlock", S("not available, so no network host"),
+                S("use Linux 6.12 or later, with landlock in the kernel's lsm= parameter"), e);
 }
 
 static int exam_program(const struct exam *x, const char *name, enum check_state missing,
-                        const char *fix, struct err *e)
+                        struct str fix, struct err *e)
 {
     static const char *const dirs[] = {"/usr/local/bin", "/usr/bin", "/bin"};
     for (size_t i = 0; i < COUNTOF(dirs); i++) {
         struct str path = arena_printf(x->ctx->arena, "%s/%s", dirs[i], name);
         if (access(path.p, X_OK) == 0) {
-            return tell(x, CHECK_OK, name, path, "", e);
+            return tell(x, CHECK_OK, name, path, STR_EMPTY, e);
         }
     }
     return tell(x, missing, name, S("not on this machine, so not in its sandboxes"), fix, e);
@@ -216,20 +197,21 @@ static int exam_network(const struct exam *x, struct err *e)
     struct str program;
     if (!network_find(x->ctx->arena, &program)) {
         return tell(x, CHECK_WARN, "network", S("none: " NETWORK_PROGRAM " is missing"),
-                    NETWORK_FIX, e);
+                    S(NETWORK_FIX), e);
     }
     struct stat is;
     if (stat("/dev/net/tun", &is) < 0) {
         return tell(x, CHECK_WARN, "network", S("none: there is no /dev/net/tun"),
-                    "sudo modprobe tun; in a container, give it the device", e);
+                    S("sudo modprobe tun; in a container, give it the device"), e);
     }
     /* By a uid of the sandbox, also where we are root. */
     if ((is.st_mode & (S_IROTH | S_IWOTH)) != (S_IROTH | S_IWOTH)) {
         return tell(x, CHECK_WARN, "network", S("none: /dev/net/tun is not open to everyone"),
-                    "sudo chmod 666 /dev/net/tun", e);
+                    S("sudo chmod 666 /dev/net/tun"), e);
     }
     return tell(x, CHECK_OK, "network",
-                arena_printf(x->ctx->arena, "none, or internet by %.*s", STR_ARG(program)), "", e);
+                arena_printf(x->ctx->arena, "none, or internet by %.*s", STR_ARG(program)),
+                STR_EMPTY, e);
 }
 
 /* ---- the proof --------------------------------------------------------------------------- */
@@ -278,21 +260,21 @@ static int trial(const struct exam *x, struct str *tier, int64_t *took_ms, struc
     return rc < 0 || destroyed < 0 ? -1 : 0;
 }
 
+static void try(struct exam *x)
+{
+    x->trial.works = trial(x, &x->trial.tier, &x->trial.took_ms, &x->trial.why) == 0;
+}
+
 static int exam_trial(const struct exam *x, struct err *e)
 {
     struct arena *a = x->ctx->arena;
-    struct str tier = STR_EMPTY;
-    int64_t took_ms = 0;
-    struct err why = {0};
-    if (trial(x, &tier, &took_ms, &why) < 0) {
-        return tell(
-            x, CHECK_FAIL, "trial sandbox", arena_str(a, str_from(why.msg)),
-            "mend the lines above that are not ok; in a chroot or container, run anybox outside",
-            e);
+    if (!x->trial.works) {
+        return tell(x, CHECK_FAIL, "trial sandbox", arena_str(a, str_from(x->trial.why.msg)),
+                    S("mend what is named here and above, then run anybox doctor again"), e);
     }
     struct str found = arena_printf(a, "made, used and deleted in %lld ms (%.*s)",
-                                    (long long)took_ms, STR_ARG(tier));
-    return tell(x, CHECK_OK, "trial sandbox", found, "", e);
+                                    (long long)x->trial.took_ms, STR_ARG(x->trial.tier));
+    return tell(x, CHECK_OK, "trial sandbox", found, STR_EMPTY, e);
 }
 
 int local_doctor(struct provider *p, const struct ctx *ctx, check_fn *each, void *arg,
@@ -303,11 +285,16 @@ int local_doctor(struct provider *p, const struct ctx *ctx, check_fn *each, void
         return -1;
     }
     x.mode = x.subuids.mode;
+    const char *boxinit = NULL;
+    struct err missing = {0};
+    (void)!local_find_boxinit(x.local, ctx->arena, &boxinit, &missing);
+    facts_read(ctx->arena, boxinit, &x.facts);
+    try(&x);
     if (exam_boxinit(&x, e) < 0 || exam_state(&x, e) < 0 || exam_userns(&x, e) < 0 ||
         exam_uids(&x, e) < 0 || exam_cgroups(&x, e) < 0 || exam_kernel(&x, e) < 0 ||
         exam_network(&x, e) < 0 ||
-        exam_program(&x, "bash", CHECK_FAIL, "sudo apt-get install bash", e) < 0 ||
-        exam_program(&x, "python3", CHECK_WARN, "sudo apt-get install python3", e) < 0) {
+        exam_program(&x, "bash", CHECK_FAIL, S("sudo apt-get install bash"), e) < 0 ||
+        exam_program(&x, "python3", CHECK_WARN, S("sudo apt-get install python3"), e) < 0) {
         return -1;
     }
     return exam_trial(&x, e);
