@@ -54,6 +54,7 @@ Maintainer: The anybox developers <anybox@localhost>
 Installed-Size: $(du -sk "$tmp/deb/usr" | cut -f1)
 Depends: $(depends build/anybox), bash
 Recommends: python3, uidmap, slirp4netns
+Suggests: debootstrap
 Description: places for AI agents to run code in
  One small native program that an MCP client (Claude Code, Codex, Cursor, VS Code)
  starts to give its agent sandboxes: create boxes, run commands in them, move

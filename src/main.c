@@ -28,7 +28,7 @@ static const struct command commands[] = {
      "  --pids NUMBER      processes and threads\n"
      "  --disk SIZE        of what can be written\n"
      "  --network NAME     none (the default) or internet\n"
-     "  --image NAME       for providers that take images\n"
+     "  --image NAME       a name that \"anybox image list\" tells, or an absolute path\n"
      "  --env KEY=VALUE    may be repeated\n"
      "  --cwd FOLDER       inside the sandbox; /workspace\n",
      cmd_run},
@@ -44,6 +44,17 @@ static const struct command commands[] = {
      "sandbox are made. Permissions are kept, times and owners are not.\n",
      cmd_cp},
     {"rm", "BOX... | --all", "Delete sandboxes and everything in them", "", cmd_rm},
+    {"image", "make | list | rm", "Root file systems that local sandboxes can be made of",
+     "  make [NAME] [--suite SUITE] [--mirror URL] [--include PACKAGE,PACKAGE...]\n"
+     "           a small Debian by debootstrap, named debian unless NAME is given; suite and\n"
+     "           mirror are this machine's where it is Debian. It takes a minute or two.\n"
+     "  list     the images, their size, what they hold and when they were made\n"
+     "  rm NAME  remove one\n\n"
+     "An image is a folder: NAME is images/NAME in the state folder, and run --image and\n"
+     "create_sandbox take the absolute path of any other folder that holds a whole system,\n"
+     "too. Sandboxes share it and never change it: what they write is their own. In a\n"
+     "sandbox with an image commands are root, without root's special rights.\n",
+     cmd_image},
     {"doctor", "[--json]", "Tell what works here, what does not, and the exact fix",
      "The exit status is 1 when something that anybox needs is missing.\n", cmd_doctor},
     {"demo", "", "A guided tour over MCP on this machine; it ends by itself",

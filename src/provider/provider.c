@@ -73,6 +73,36 @@ int provider_sweep(struct provider *p, const struct ctx *ctx, struct err *e)
     return p->ops->factory->sweep(p, ctx, e);
 }
 
+/* ---- images ---------------------------------------------------------------- */
+
+static const struct image_ops *images_of(const struct provider *p, struct err *e)
+{
+    if (p->ops->images == NULL) {
+        (void)lacks(p, e, "keep images");
+    }
+    return p->ops->images;
+}
+
+int provider_image_list(struct provider *p, const struct ctx *ctx, image_info_fn *each, void *arg,
+                        struct err *e)
+{
+    const struct image_ops *images = images_of(p, e);
+    return images ? images->list(p, ctx, each, arg, e) : -1;
+}
+
+int provider_image_make(struct provider *p, const struct ctx *ctx, const struct image_order *order,
+                        image_phase_fn *phase, void *arg, struct err *e)
+{
+    const struct image_ops *images = images_of(p, e);
+    return images ? images->make(p, ctx, order, phase, arg, e) : -1;
+}
+
+int provider_image_remove(struct provider *p, const struct ctx *ctx, struct str name, struct err *e)
+{
+    const struct image_ops *images = images_of(p, e);
+    return images ? images->remove(p, ctx, name, e) : -1;
+}
+
 /* ---- boxes ----------------------------------------------------------------- */
 
 int box_info(struct box *b, const struct ctx *ctx, struct box_info *out, struct err *e)

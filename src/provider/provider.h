@@ -237,6 +237,26 @@ struct check {
 
 typedef int check_fn(void *arg, const struct check *check, struct err *e);
 
+/* ---- images ------------------------------------------------------------- */
+
+struct image_info {
+    struct str name;
+    struct str system; /* what it holds, as far as it tells: "bookworm"; or empty */
+    int64_t bytes;     /* of disk; what may not be looked at is not counted */
+    int64_t made_at;   /* unix seconds */
+};
+
+typedef int image_info_fn(void *arg, const struct image_info *info, struct err *e);
+
+struct image_order { /* empty: the provider's choice */
+    struct str name;
+    struct str suite, mirror;
+    struct str packages; /* besides the usual ones: "git,make" */
+};
+
+/* Told when a phase of the work begins: "downloading packages". */
+typedef void image_phase_fn(void *arg, struct str phase);
+
 /* ---- the operations ----------------------------------------------------- */
 
 /* Commands after the call that started them. exec() itself is start + attach. */
@@ -289,6 +309,16 @@ struct factory_ops {
     int (*sweep)(struct provider *p, const struct ctx *ctx, struct err *e);
 };
 
+/* Images that the provider keeps itself and boxes can be made of, by name. */
+struct image_ops {
+    int (*list)(struct provider *p, const struct ctx *ctx, image_info_fn *each, void *arg,
+                struct err *e);
+    /* May take minutes. What was made so far is removed when it fails. */
+    int (*make)(struct provider *p, const struct ctx *ctx, const struct image_order *order,
+                image_phase_fn *phase, void *arg, struct err *e);
+    int (*remove)(struct provider *p, const struct ctx *ctx, struct str name, struct err *e);
+};
+
 struct provider_conf {
     struct str name;        /* "local": shown, and the prefix of refs */
     struct str state_dir;   /* where it may keep things, 0700, exists */
@@ -328,6 +358,7 @@ struct provider_ops {
                   struct err *e);
 
     const struct factory_ops *factory; /* or NULL */
+    const struct image_ops *images;
     const struct task_ops *tasks;
     const struct file_ops *files;
     const struct meter_ops *meter;
@@ -359,6 +390,13 @@ struct box *provider_create(struct provider *p, const struct ctx *ctx, const str
 int provider_doctor(struct provider *p, const struct ctx *ctx, check_fn *each, void *arg,
                     struct err *e) MUST_CHECK;
 int provider_sweep(struct provider *p, const struct ctx *ctx, struct err *e) MUST_CHECK;
+
+int provider_image_list(struct provider *p, const struct ctx *ctx, image_info_fn *each, void *arg,
+                        struct err *e) MUST_CHECK;
+int provider_image_make(struct provider *p, const struct ctx *ctx, const struct image_order *order,
+                        image_phase_fn *phase, void *arg, struct err *e) MUST_CHECK;
+int provider_image_remove(struct provider *p, const struct ctx *ctx, struct str name, struct err *e)
+    MUST_CHECK;
 
 int box_info(struct box *b, const struct ctx *ctx, struct box_info *out, struct err *e) MUST_CHECK;
 int box_destroy(struct box *b, const struct ctx *ctx, struct err *e) MUST_CHECK;

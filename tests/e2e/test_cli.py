@@ -19,7 +19,7 @@ def test_version_and_help(host):
     assert re.fullmatch(r"anybox \d+\.\d+\.\d+\n", version.stdout) and version.returncode == 0
     overview = host.run("help")
     assert overview.stdout == host.run("--help").stdout == host.run("-h").stdout
-    for command in "stdio", "run", "ls", "exec", "cp", "rm", "doctor", "demo", "tools", "config":
+    for command in "stdio", "run", "ls", "exec", "cp", "rm", "image", "doctor", "demo", "tools", "config":
         assert re.search(rf"^  {command} ", overview.stdout, re.M)
         page = host.run("help", command)
         assert page.returncode == 0 and page.stdout.startswith(f"usage: anybox {command}")
@@ -49,6 +49,12 @@ def test_on_a_terminal_it_explains_itself(host):
     (["rm", "--all", "x"], "not both"),
     (["cp", "a", "b"], "exactly one"),
     (["cp", "x:a", "y:b"], "exactly one"),
+    (["image"], "make, list or rm"),
+    (["image", "pull"], "make, list, rm"),
+    (["image", "rm"], "which image"),
+    (["image", "list", "x"], "no arguments"),
+    (["image", "make", "a", "b"], "one name at most"),
+    (["image", "make", "--suit", "x"], "did you mean --suite?"),
     (["ls", "extra"], "no arguments"),
     (["--mode", "http"], "stdio only"),
 ])

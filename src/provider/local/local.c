@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "base/proc.h"
+#include "provider/local/image.h"
 #include "provider/talk.h"
 
 #define RETRY_MS      2 /* when the listener's queue is full */
@@ -357,6 +358,7 @@ const struct provider_ops local_ops = {
     .exec = agent_exec,
     .doctor = local_doctor,
     .factory = &factory,
+    .images = &local_images,
     .tasks = &tasks_over_agent,
     .files = &files_over_agent,
     .meter = &meter,

@@ -14,8 +14,6 @@
 #include "base/own.h"
 
 #define LOCK_DIR   "/run/anybox/uids"
-#define NEWUIDMAP  "/usr/bin/newuidmap" /* where boxinit looks */
-#define NEWGIDMAP  "/usr/bin/newgidmap"
 #define SLOT_TRIES 200
 #define FILE_MAX   (1u << 20)
 

@@ -19,6 +19,9 @@
 #define UID_FIRST 0x78000000u
 #define UID_SLOTS ((0x7fff0000u - UID_FIRST) / UID_RANGE)
 
+#define NEWUIDMAP "/usr/bin/newuidmap" /* where boxinit looks */
+#define NEWGIDMAP "/usr/bin/newgidmap"
+
 enum uid_mode { /* as the spec of boxinit numbers them */
                 UID_ONE = 0,
                 UID_ROOT = 1,
