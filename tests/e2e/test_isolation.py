@@ -213,7 +213,7 @@ def test_two_boxes_of_root_have_different_ids(host):
     assert len({uid // 65536 for uid in owners}) == 2
 
 
-def test_gdb_and_threads_work_inside(box):
+def test_threads_and_processes_work_inside(box):
     answer = box.bash("python3 -", stdin="import threading, subprocess, multiprocessing\n"
                       "t = threading.Thread(target=print, args=('thread',)); t.start(); t.join()\n"
                       "print(subprocess.run(['echo', 'child'], capture_output=True, text=True).stdout, end='')\n"
