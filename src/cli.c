@@ -182,6 +182,15 @@ static int read_cpus(struct str s, int64_t *out_millis, struct err *e)
     return 0;
 }
 
+static int read_size(struct str s, int64_t *out, struct err *e)
+{
+    if (str_to_size(s, out, e) < 0) {
+        return -1;
+    }
+    /* 0 is what an option that was not given has. */
+    return *out > 0 ? 0 : err_set(e, ERR_INVALID, "'%.*s' is not a size above 0", STR_ARG(s));
+}
+
 static int add_env(struct cli_env *env, struct str s, struct err *e)
 {
     struct str value;
@@ -202,7 +211,7 @@ static int read_value(const struct opt *o, struct str s, struct err *e)
     switch (o->type) {
     case OPT_FLAG: *(bool *)o->to = true; return 0;
     case OPT_TEXT: *(struct str *)o->to = s; return 0;
-    case OPT_SIZE: return str_to_size(s, o->to, e);
+    case OPT_SIZE: return read_size(s, o->to, e);
     case OPT_INTEGER: return str_to_i64(s, 1, INT32_MAX, o->to, e);
     case OPT_SECONDS: return read_seconds(s, o->to, e);
     case OPT_CPUS: return read_cpus(s, o->to, e);

@@ -20,7 +20,7 @@
 
 struct run_args {
     struct str image, network, cwd;
-    int64_t memory, disk, cpu_millis, pids, timeout_ms;
+    int64_t memory, disk, cpu_millis, pids, open_files, timeout_ms;
     struct cli_env env;
 };
 
@@ -186,6 +186,7 @@ int cmd_run(struct cli *cli, int argc, char **argv)
         {"--cpus", OPT_CPUS, &args.cpu_millis},
         {"--pids", OPT_INTEGER, &args.pids},
         {"--disk", OPT_SIZE, &args.disk},
+        {"--open-files", OPT_INTEGER, &args.open_files},
         {"--timeout", OPT_SECONDS, &args.timeout_ms},
         {"--env", OPT_ENV, &args.env},
         {"--cwd", OPT_TEXT, &args.cwd},
@@ -207,6 +208,7 @@ int cmd_run(struct cli *cli, int argc, char **argv)
                             .disk_bytes = args.disk,
                             .cpu_millis = (int32_t)args.cpu_millis,
                             .pids = (int32_t)args.pids,
+                            .open_files = (int32_t)args.open_files,
                             .lifetime_s = LEASE_S},
                  .env = args.env.items,
                  .n_env = args.env.n},

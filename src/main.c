@@ -27,6 +27,7 @@ static const struct command commands[] = {
      "  --cpus NUMBER      such as 1.5\n"
      "  --pids NUMBER      processes and threads\n"
      "  --disk SIZE        of what can be written\n"
+     "  --open-files N     of each process\n"
      "  --network NAME     none (the default) or internet\n"
      "  --image NAME       a name that \"anybox image list\" tells, or an absolute path\n"
      "  --env KEY=VALUE    may be repeated\n"

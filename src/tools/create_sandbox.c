@@ -14,7 +14,7 @@ struct args {
     struct str_list env;
     int64_t memory, disk;
     double cpus;
-    int64_t pids;
+    int64_t pids, open_files, idle;
     bool gpu, reuse;
 };
 
@@ -62,7 +62,9 @@ static struct box_order order_of(const struct args *args)
                         .disk_bytes = args->disk,
                         .cpu_millis = (int32_t)lround(args->cpus * 1000),
                         .pids = (int32_t)args->pids,
+                        .open_files = (int32_t)args->open_files,
                         .lifetime_s = (int32_t)args->timeout,
+                        .idle_s = (int32_t)args->idle,
                     },
             },
     };
@@ -181,6 +183,24 @@ static const struct param params[] = {
         .min = DISK_MIN,
         .max = SIZE_MAX_B,
         .help = "limit such as 1g",
+    },
+    {
+        .name = "open_files",
+        .type = PARAM_INTEGER,
+        .offset = offsetof(struct args, open_files),
+        .hidden = true,
+        .min = 16,
+        .max = 1048576,
+        .help = "limit of each process",
+    },
+    {
+        .name = "idle_timeout_s",
+        .type = PARAM_INTEGER,
+        .offset = offsetof(struct args, idle),
+        .hidden = true,
+        .min = 1,
+        .max = 31536000,
+        .help = "seconds without use until it ends",
     },
     {
         .name = "network",

@@ -1,8 +1,10 @@
 /* What a box gets: what was asked for where that is possible, else the defaults. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "provider/local/local.h"
 
 #define MIB (1024ll * 1024)
@@ -14,7 +16,9 @@
 #define PIDS_LEAST     4
 #define PIDS_MOST      4194304 /* the kernel's PID_MAX_LIMIT */
 #define FILES_LEAST    16
-#define DISK_OF_MEMORY 4 /* disk is a quarter of memory by default */
+#define FILES_ENOUGH   256 /* a default does not go below it for the machine's sake */
+#define FILES_SHARE    2   /* of all files that the machine can have open, a box takes half */
+#define DISK_OF_MEMORY 4   /* disk is a quarter of memory by default */
 
 enum unit { UNIT_BYTES, UNIT_MILLIS, UNIT_NUMBER, UNIT_SECONDS };
 
@@ -38,6 +42,11 @@ static struct amount amount(enum unit unit, int64_t n)
     return a;
 }
 
+static int64_t least_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* One number that was asked for; 0 was not. */
 static int check(const char *what, enum unit unit, int64_t asked, int64_t least, int64_t most,
                  struct err *e)
@@ -49,8 +58,33 @@ static int check(const char *what, enum unit unit, int64_t asked, int64_t least,
         return err_set(e, ERR_INVALID, "%s of %s is too small: a sandbox takes at least %s", what,
                        amount(unit, asked).text, amount(unit, least).text);
     }
-    return err_set(e, ERR_INVALID, "%s of %s is more than this machine has: at most %s", what,
+    return err_set(e, ERR_INVALID,
+                   "%s of %s is more than this machine has for a sandbox: ask for at most %s", what,
                    amount(unit, asked).text, amount(unit, most).text);
+}
+
+static int64_t kernel_number(struct arena *a, const char *path, int64_t otherwise)
+{
+    struct str text = STR_EMPTY;
+    int64_t value = 0;
+    struct err ignored;
+    if (fd_read_file(AT_FDCWD, path, 64, a, &text, &ignored) < 0 ||
+        str_to_i64(str_trim(text), 1, INT64_MAX, &value, &ignored) < 0) {
+        return otherwise;
+    }
+    return value;
+}
+
+/* What is counted for a user is counted for all of the user's boxes, too. */
+static int64_t pids_most(struct arena *a)
+{
+    struct rlimit own;
+    int64_t most = least_of(kernel_number(a, "/proc/sys/kernel/pid_max", PIDS_MOST),
+                            kernel_number(a, "/proc/sys/kernel/threads-max", PIDS_MOST));
+    if (geteuid() != 0 && getrlimit(RLIMIT_NPROC, &own) == 0 && own.rlim_cur < (rlim_t)most) {
+        most = (int64_t)own.rlim_cur;
+    }
+    return least_of(most, PIDS_MOST);
 }
 
 static int64_t files_most(void)
@@ -62,7 +96,8 @@ static int64_t files_most(void)
     return files.rlim_max > INT32_MAX ? INT32_MAX : (int64_t)files.rlim_max;
 }
 
-static int check_asked(const struct limits *asked, int64_t host_memory, struct err *e)
+static int check_asked(const struct limits *asked, int64_t host_memory, struct arena *a,
+                       struct err *e)
 {
     int64_t cpus = sysconf(_SC_NPROCESSORS_ONLN);
     int64_t memory_most = host_memory > 0 ? host_memory : INT64_MAX;
@@ -70,8 +105,8 @@ static int check_asked(const struct limits *asked, int64_t host_memory, struct e
     if (check("memory", UNIT_BYTES, asked->memory_bytes, MEMORY_LEAST, memory_most, e) < 0 ||
         check("disk", UNIT_BYTES, asked->disk_bytes, DISK_LEAST, memory_most, e) < 0 ||
         check("cpus", UNIT_MILLIS, asked->cpu_millis, CPU_LEAST, cpu_most, e) < 0 ||
-        check("pids", UNIT_NUMBER, asked->pids, PIDS_LEAST, PIDS_MOST, e) < 0 ||
-        check("open files", UNIT_NUMBER, asked->open_files, FILES_LEAST, files_most(), e) < 0 ||
+        check("pids", UNIT_NUMBER, asked->pids, PIDS_LEAST, pids_most(a), e) < 0 ||
+        check("open_files", UNIT_NUMBER, asked->open_files, FILES_LEAST, files_most(), e) < 0 ||
         check("lifetime", UNIT_SECONDS, asked->lifetime_s, 1, INT32_MAX, e) < 0 ||
         check("idle time", UNIT_SECONDS, asked->idle_s, 1, INT32_MAX, e) < 0) {
         return -1;
@@ -82,11 +117,6 @@ static int check_asked(const struct limits *asked, int64_t host_memory, struct e
 static int64_t either(int64_t asked, int64_t otherwise)
 {
     return asked != 0 ? asked : otherwise;
-}
-
-static int64_t least_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* Files are held in the box's memory: where they could take all of it, a full disk would
@@ -116,22 +146,42 @@ static int settle_disk(const struct limits *asked, const struct limits *defaults
     return 0;
 }
 
+/* Open files are limited for each process, but the machine has a number for all: with it
+ * used up nobody but root can open a file. So all processes of a box together must not
+ * reach it. */
+static int settle_files(const struct limits *asked, const struct limits *defaults, struct arena *a,
+                        struct limits *out, struct err *e)
+{
+    int64_t all = kernel_number(a, "/proc/sys/fs/file-max", INT64_MAX);
+    int64_t each = out->pids > 0 ? all / FILES_SHARE / out->pids : INT32_MAX;
+    if (asked->open_files > each) {
+        return err_set(e, ERR_INVALID,
+                       "open_files of %d for each of %d processes is more than half of what this "
+                       "machine can have open (fs.file-max is %lld): ask for open_files of at most "
+                       "%lld, or for fewer pids",
+                       asked->open_files, out->pids, (long long)all, (long long)each);
+    }
+    each = each > FILES_ENOUGH ? each : FILES_ENOUGH;
+    out->open_files = (int32_t)either(asked->open_files,
+                                      least_of(least_of(defaults->open_files, files_most()), each));
+    return 0;
+}
+
 int limits_settle(const struct limits *asked, const struct limits *defaults, struct arena *a,
                   struct limits *out, struct err *e)
 {
     int64_t host_memory = usage_host_memory(a);
-    if (check_asked(asked, host_memory, e) < 0) {
+    if (check_asked(asked, host_memory, a, e) < 0) {
         return -1;
     }
     int64_t half = host_memory > 0 ? least_of(host_memory / 2, MEMORY_DEFAULT) : MEMORY_DEFAULT;
     struct limits l = {0};
     l.memory_bytes = either(asked->memory_bytes, either(defaults->memory_bytes, half));
     l.cpu_millis = (int32_t)either(asked->cpu_millis, defaults->cpu_millis);
-    l.pids = (int32_t)either(asked->pids, defaults->pids);
-    l.open_files = (int32_t)least_of(either(asked->open_files, defaults->open_files), files_most());
+    l.pids = (int32_t)either(asked->pids, least_of(defaults->pids, pids_most(a)));
     l.lifetime_s = (int32_t)either(asked->lifetime_s, defaults->lifetime_s);
     l.idle_s = (int32_t)either(asked->idle_s, defaults->idle_s);
-    if (settle_disk(asked, defaults, &l, e) < 0) {
+    if (settle_disk(asked, defaults, &l, e) < 0 || settle_files(asked, defaults, a, &l, e) < 0) {
         return -1;
     }
     *out = l;

@@ -21,10 +21,10 @@ static const json_t *item(const json_t *o, const char *name)
 static void create_answers_the_union_of_the_seeds(void **state)
 {
     struct fake *f = *state;
-    own_json json_t *o =
-        fake_ok(f, "create_sandbox",
-                "{\"name\":\"a\",\"memory\":\"512m\",\"cpus\":\"1.5\",\"pids\":64,\"disk\":\"1g\","
-                "\"timeout\":600,\"env\":{\"A\":\"b\"},\"unknown\":1,\"network\":\"\"}");
+    own_json json_t *o = fake_ok(
+        f, "create_sandbox",
+        "{\"name\":\"a\",\"memory\":\"512m\",\"cpus\":\"1.5\",\"pids\":64,\"disk\":\"1g\","
+        "\"open_files\":100,\"idle_timeout_s\":700,\"timeout\":600,\"env\":{\"A\":\"b\"},\"unknown\":1,\"network\":\"\"}");
     const json_t *limits = js_get(o, "limits");
 
     assert_int_equal(json_string_length(js_get(o, "sandbox_id")), 32);
@@ -36,7 +36,7 @@ static void create_answers_the_union_of_the_seeds(void **state)
     assert_json(o, "status", json_string("running"));
     assert_json(o, "network", json_string("none"));
     assert_json(o, "isolation", json_string("memory of a test"));
-    assert_json(o, "idle_timeout_s", json_integer(1800));
+    assert_json(o, "idle_timeout_s", json_integer(700));
     assert_json(o, "work_dir", json_string("/workspace"));
     assert_json(o, "home", json_string("/home/user"));
     assert_json(o, "selected", json_true());
@@ -46,8 +46,8 @@ static void create_answers_the_union_of_the_seeds(void **state)
     assert_json(limits, "disk_mb", json_integer(1024));
     assert_json(limits, "cpus", json_real(1.5));
     assert_json(limits, "pids", json_integer(64));
-    assert_json(limits, "open_files", json_null());
-    assert_json(limits, "idle_s", json_integer(1800));
+    assert_json(limits, "open_files", json_integer(100));
+    assert_json(limits, "idle_s", json_integer(700));
     assert_null(js_get(o, "reused"));
 }
 
@@ -62,6 +62,9 @@ static void create_refuses_with_a_sentence_and_makes_nothing(void **state)
         {"{\"cpus\":0}", "invalid", "cpus must be a number above 0"},
         {"{\"cpus\":0.001}", "invalid", "cpus must be at least 0.01"},
         {"{\"pids\":1}", "invalid", "pids must be an integer from 8"},
+        {"{\"open_files\":0}", "invalid", "open_files must be an integer from 16"},
+        {"{\"idle_timeout_s\":0}", "invalid", "idle_timeout_s must be an integer from 1"},
+        {"{\"disk\":0}", "invalid", "disk must be from 1m"},
         {"{\"timeout\":-60}", "invalid", "timeout must be an integer from 1"},
         {"{\"network\":\"wifi\"}", "invalid", "network must be one of"},
         {"{\"gpu\":true}", "unsupported", "gpu cannot be given"},
