@@ -196,6 +196,20 @@ static int failed_status(const struct cli *cli, const struct session *s,
     return cli_fail(cli, EXIT_OURS, "%s", e->msg);
 }
 
+/* A command that was refused something says so in its own words, or ends without any. */
+static void tell_limits(const struct cli *cli, unsigned hit)
+{
+    if (hit & LIMIT_MEMORY) {
+        (void)cli_fail(cli, 0, "the sandbox reached its memory limit");
+    }
+    if (hit & LIMIT_PIDS) {
+        (void)cli_fail(cli, 0, "the sandbox reached its limit of processes and threads");
+    }
+    if (hit & LIMIT_DISK) {
+        (void)cli_fail(cli, 0, "the sandbox has no space left for files");
+    }
+}
+
 int cli_exec(const struct cli *cli, struct session *s, struct box *box, struct exec_req *req)
 {
     struct streams streams = {0};
@@ -218,12 +232,10 @@ int cli_exec(const struct cli *cli, struct session *s, struct box *box, struct e
         (void)cli_fail(cli, 0, "%llu bytes of output were lost: stdout was read too slowly",
                        (unsigned long long)streams.lost);
     }
+    tell_limits(cli, result.limits_hit | (result.oom == KNOWN_YES ? LIMIT_MEMORY : 0u));
     if (result.timed_out) {
         return cli_fail(cli, EXIT_TIMED_OUT, "the command was killed after %.3g s",
                         (double)req->timeout_ms / 1000);
-    }
-    if (result.oom == KNOWN_YES) {
-        (void)cli_fail(cli, 0, "the sandbox reached its memory limit");
     }
     return result.end == EXEC_SIGNALED ? EXIT_SIGNAL + result.code : result.code;
 }

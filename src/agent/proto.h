@@ -100,8 +100,8 @@ enum frame_type {
     /* u8 stream (0 stdout, 1 stderr), u64 offset of the first byte, str bytes. An offset
      * beyond the end of the last DATA: what lies between was lost. */
     FRAME_DATA = 66,
-    /* u8 how (END_*), u32 exit code or signal, u8 timed_out, u8 oom (OOM_*), u64 wall_ms,
-     * u64 stdout bytes, u64 stderr bytes in all */
+    /* u8 how (END_*), u32 exit code or signal, u8 timed_out, u8 oom (OOM_*), u8 limits
+     * (LIMITED_*), u64 wall_ms, u64 stdout bytes, u64 stderr bytes in all */
     FRAME_ENDED = 67,
     /* str id, u8 running, then the fields of ENDED (zeros while running), u64 started_wall_ms */
     FRAME_TASK = 68,
@@ -120,6 +120,14 @@ enum frame_type {
 
 enum { END_EXITED = 0, END_SIGNALED = 1 };
 enum { OOM_NO = 0, OOM_YES = 1, OOM_UNKNOWN = 2 };
+/* Limits of the box that were reached while the command ran, by it or by another one, as
+ * far as the kernel counts that. */
+enum {
+    LIMITED_MEMORY = 1 << 0, /* a process was ended, or refused memory, for the box's limit */
+    LIMITED_PIDS = 1 << 1,   /* a process or thread was refused */
+    LIMITED_DISK = 1 << 2,   /* no space or no inode was left when the command ended */
+    LIMITED_ALL = LIMITED_MEMORY | LIMITED_PIDS | LIMITED_DISK,
+};
 enum { ENTRY_FILE = 0, ENTRY_DIR = 1, ENTRY_LINK = 2, ENTRY_OTHER = 3 };
 enum {
     WRITE_PARENTS = 1 << 0, /* make missing folders */

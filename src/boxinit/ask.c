@@ -131,9 +131,7 @@ static int hand_to_worker(struct server *s, struct conn *c, struct err *e)
         files_work(s->spec, c->watch.fd, &c->in, s->files_used_ms);
     }
     if (pid < 0) {
-        return err_set(e, ERR_LIMIT,
-                       "the sandbox has no process left for a file request: end some of its "
-                       "processes and try again");
+        return spawn_fork_failed(s, errno, e);
     }
     s->workers[slot] = pid;
     watch_close(s, &c->watch);

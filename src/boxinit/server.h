@@ -53,8 +53,16 @@ struct ending {
     uint8_t how; /* END_* */
     uint32_t code;
     bool timed_out;
-    uint8_t oom; /* OOM_* */
+    uint8_t oom;    /* OOM_* */
+    uint8_t limits; /* LIMITED_* */
     uint64_t wall_ms;
+};
+
+/* How often the box's limits were reached so far. */
+struct limit_counts {
+    uint64_t oom_kills;
+    uint64_t memory; /* the same, and allocations that failed */
+    uint64_t pids;
 };
 
 struct proc_id {
@@ -84,7 +92,7 @@ struct task {
     int64_t started_ms, started_wall_ms, finished_ms;
     int64_t deadline_ms; /* 0: none */
     uint32_t grace_ms;
-    uint64_t ooms_before;
+    struct limit_counts before; /* when it started */
     enum kill_phase kill;
     int64_t kill_since_ms, kill_next_ms, kill_force_ms;
     struct proc_id *seen; /* every process that was in its tree when we looked */
@@ -188,13 +196,17 @@ int spawn(struct server *s, struct task *t, const struct request *r, struct err 
 int spawn_result(const struct server *s, struct task *t, struct err *e);
 /* fork() whose child is more likely to be ended for memory than PID 1. */
 pid_t spawn_fork(struct server *s);
+/* The sentence for when it failed: which limit was reached. */
+int spawn_fork_failed(const struct server *s, int errnum, struct err *e);
 
 /* drain.c */
 void drain_add(struct server *s, int fd);
 void drains_sweep(struct server *s);
 
 /* usage.c */
-uint64_t usage_ooms(const struct server *s);
+struct limit_counts usage_limit_counts(const struct server *s);
+/* The LIMITED_* that were reached since `before`, and whether the disk is full now. */
+uint8_t usage_limits_hit(const struct limit_counts *before, const struct limit_counts *now);
 void usage_answer(struct server *s, struct conn *c);
 
 /* files.c: the file worker; takes the connection over and never returns */

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/attr.h"
@@ -46,7 +47,7 @@ pid_t spawn_fork(struct server *s)
     return pid;
 }
 
-static int fork_failed(const struct server *s, int errnum, struct err *e)
+int spawn_fork_failed(const struct server *s, int errnum, struct err *e)
 {
     if (errnum != EAGAIN && errnum != ENOMEM) {
         return err_sys(e, errnum, "fork");
@@ -62,6 +63,27 @@ static int fork_failed(const struct server *s, int errnum, struct err *e)
         err_set(e, ERR_LIMIT,
                 "the sandbox has no process left: end some of its processes, or make a sandbox "
                 "with a higher limit");
+    }
+    e->sys = errnum;
+    return -1;
+}
+
+/* The pipes are PID 1's own: its descriptors, not those of the commands. */
+static int pipes_failed(struct err *e)
+{
+    int errnum = e->sys;
+    struct rlimit files = {0};
+
+    if (errnum == EMFILE) {
+        (void)getrlimit(RLIMIT_NOFILE, &files);
+        err_set(e, ERR_LIMIT,
+                "the sandbox's first process has no descriptor left for another command (limit "
+                "%llu): wait for one to end, or kill it",
+                (unsigned long long)files.rlim_cur);
+    } else if (errnum == ENFILE) {
+        err_set(e, ERR_LIMIT,
+                "the machine has no open file left (fs.file-max) to start a command with: end "
+                "what holds so many");
     }
     e->sys = errnum;
     return -1;
@@ -96,7 +118,7 @@ static pid_t fork_child(struct server *s, const struct child_order *order, struc
     pid_t pid;
 
     if (child_pipes_open(p, order->with_input, s->spec->uid_mode, e) < 0) {
-        return -1;
+        return pipes_failed(e);
     }
     pid = spawn_fork(s);
     if (pid == 0) {
@@ -113,7 +135,7 @@ static pid_t fork_child(struct server *s, const struct child_order *order, struc
         }
         child_run(order, p);
     }
-    return pid < 0 ? fork_failed(s, errno, e) : pid;
+    return pid < 0 ? spawn_fork_failed(s, errno, e) : pid;
 }
 
 int spawn(struct server *s, struct task *t, const struct request *r, struct err *e)
@@ -175,7 +197,7 @@ static int exec_failed(const struct server *s, const struct task *t, int errnum,
                        "(128 KiB each, 2 MiB in all); put the text in a file",
                        t->program);
     case EAGAIN:
-    case ENOMEM: return fork_failed(s, errnum, e);
+    case ENOMEM: return spawn_fork_failed(s, errnum, e);
     default: return err_sys(e, errnum, "\"%s\"", t->program);
     }
 }

@@ -192,7 +192,7 @@ static int start(struct server *s, struct task *t, const struct request *r, stru
     if (new_id(s, t, r->id, e) < 0) {
         return -1;
     }
-    t->ooms_before = usage_ooms(s);
+    t->before = usage_limit_counts(s);
     t->started_ms = server_now();
     t->started_wall_ms = clock_wall_ms();
     if (spawn(s, t, r, e) < 0) {
@@ -324,6 +324,7 @@ void task_put_ending(const struct task *t, struct wire_out *w)
     wire_u32(w, t->ending.code);
     wire_u8(w, t->ending.timed_out);
     wire_u8(w, t->ending.oom);
+    wire_u8(w, t->ending.limits);
     wire_u64(w, t->finished ? t->ending.wall_ms : 0);
     wire_u64(w, t->finished ? t->spool[0].total : 0);
     wire_u64(w, t->finished ? t->spool[1].total : 0);

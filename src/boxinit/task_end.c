@@ -16,7 +16,7 @@
 #define KILL_MOST_MS 5000 /* of SIGKILL; what is left then hangs in the kernel */
 #define HELD_MS      200  /* that a dead process waits for its tracer to let it go */
 
-static uint8_t was_oom(const struct server *s, const struct task *t)
+static uint8_t was_oom(const struct server *s, const struct task *t, const struct limit_counts *now)
 {
     bool looks_so = (t->ending.how == END_SIGNALED && t->ending.code == SIGKILL) ||
                     (t->ending.how == END_EXITED && t->ending.code == 128 + SIGKILL);
@@ -27,11 +27,13 @@ static uint8_t was_oom(const struct server *s, const struct task *t)
     if (s->fds.oom < 0) {
         return t->kill == KILL_FORCED ? OOM_NO : OOM_UNKNOWN;
     }
-    return usage_ooms(s) > t->ooms_before ? OOM_YES : OOM_NO;
+    return now->oom_kills > t->before.oom_kills ? OOM_YES : OOM_NO;
 }
 
 static void finish(struct server *s, struct task *t)
 {
+    struct limit_counts now = usage_limit_counts(s);
+
     task_close_streams(s, t);
     if (WIFSIGNALED(t->wait_status)) {
         t->ending.how = END_SIGNALED;
@@ -40,7 +42,8 @@ static void finish(struct server *s, struct task *t)
         t->ending.how = END_EXITED;
         t->ending.code = (uint32_t)WEXITSTATUS(t->wait_status);
     }
-    t->ending.oom = was_oom(s, t);
+    t->ending.oom = was_oom(s, t, &now);
+    t->ending.limits = usage_limits_hit(&t->before, &now);
     t->finished = true;
     t->finished_ms = s->used_ms = server_now();
     s->n_running--;

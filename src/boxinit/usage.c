@@ -33,11 +33,32 @@ static struct str read_again(int fd, char *to, size_t cap)
     return n > 0 ? (struct str){to, (size_t)n} : STR_EMPTY;
 }
 
-uint64_t usage_ooms(const struct server *s)
+struct limit_counts usage_limit_counts(const struct server *s)
 {
     char text[512];
+    struct limit_counts now = {0};
+    struct str said = read_again(s->fds.oom, text, sizeof(text));
 
-    return usage_counter(read_again(s->fds.oom, text, sizeof(text)), S("oom_kill"));
+    now.oom_kills = usage_counter(said, S("oom_kill"));
+    /* Version 2 only. Version 1 has a count of failures, but a charge that succeeded after
+     * some cache was dropped is among them. */
+    now.memory = now.oom_kills + usage_counter(said, S("oom"));
+    return now;
+}
+
+static bool disk_is_full(void)
+{
+    struct statvfs disk;
+
+    return statvfs(BOX_WORK_DIR, &disk) == 0 && disk.f_blocks > 0 &&
+           (disk.f_bfree == 0 || disk.f_ffree == 0);
+}
+
+uint8_t usage_limits_hit(const struct limit_counts *before, const struct limit_counts *now)
+{
+    return (uint8_t)((now->memory > before->memory ? LIMITED_MEMORY : 0) |
+                     (now->pids > before->pids ? LIMITED_PIDS : 0) |
+                     (disk_is_full() ? LIMITED_DISK : 0));
 }
 
 static uint64_t memory_used(const struct server *s)

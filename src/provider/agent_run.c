@@ -36,14 +36,19 @@ bool run_get_result(struct wire_in *r, struct exec_result *out)
     uint32_t code = wire_get_u32(r);
     uint8_t timed_out = wire_get_u8(r);
     uint8_t oom = wire_get_u8(r);
+    uint8_t limits = wire_get_u8(r);
     out->end = how == END_SIGNALED ? EXEC_SIGNALED : EXEC_EXITED;
     out->code = (int)(code & 0xff);
     out->timed_out = timed_out != 0;
     out->oom = oom == OOM_YES ? KNOWN_YES : oom == OOM_NO ? KNOWN_NO : KNOWN_NOT;
+    out->limits_hit = (limits & LIMITED_MEMORY ? LIMIT_MEMORY : 0u) |
+                      (limits & LIMITED_PIDS ? LIMIT_PIDS : 0u) |
+                      (limits & LIMITED_DISK ? LIMIT_DISK : 0u);
     out->wall_ms = run_millis(wire_get_u64(r));
     out->out_bytes = wire_get_u64(r);
     out->err_bytes = wire_get_u64(r);
-    return !r->bad && how <= END_SIGNALED && code <= 255 && oom <= OOM_UNKNOWN;
+    return !r->bad && how <= END_SIGNALED && code <= 255 && oom <= OOM_UNKNOWN &&
+           limits <= LIMITED_ALL;
 }
 
 static int on_data(struct run *r, struct frame f, struct err *e)
@@ -130,14 +135,15 @@ static int take_frames(struct run *r, struct err *e)
  * it ERR_GONE, after which a caller may try in another box. */
 static int lost(const struct run *r, const struct ctx *ctx, struct err *e)
 {
-    struct talk probe own_talk = TALK_NONE;
     struct err why = {0};
-    bool known = talk_open(&probe, r->box, ctx, &why) < 0 && why.kind == ERR_GONE;
+    bool lives = talk_lives(r->box, ctx, &why);
+    bool known = !lives && why.kind == ERR_GONE;
     const char *when = r->started      ? "while the command ran"
                        : r->talk.spoke ? "while the command was being started, which may have run"
                                        : "before the command started";
     return err_set(e, r->started || r->talk.spoke ? ERR_UNREACHABLE : ERR_GONE,
-                   "the sandbox ended %s%s%s", when, known ? ": " : "", known ? why.msg : "");
+                   "the %s ended %s%s%s", lives ? "connection to the sandbox" : "sandbox", when,
+                   known ? ": " : "", known ? why.msg : "");
 }
 
 /* The box keeps the time-out; one that is stopped does not. */

@@ -95,11 +95,19 @@ enum box_state {
     BOX_UNKNOWN, /* could not ask: backend is unreachable */
 };
 
+enum box_end {
+    BOX_END_OTHER, /* killed, the machine restarted, not known */
+    BOX_END_IDLE,
+    BOX_END_LIFETIME,
+    BOX_END_DELETED,
+};
+
 struct box_info {
     struct str ref; /* what attach() takes; stored in the database */
     struct str name;
     enum box_state state;
-    struct str ended;          /* BOX_GONE: why, as a phrase ("30 min idle"); or empty */
+    enum box_end end;          /* BOX_GONE: why */
+    struct str ended;          /* the same as a phrase ("it was idle for 30 min"); or empty */
     struct str tier;           /* what isolates it: "root, cgroup v1", "user, rlimits" */
     struct str host, user;     /* where and as whom its code runs */
     struct str work_dir, home; /* where commands start, and "~"; empty: not known */
@@ -146,11 +154,20 @@ enum known {
     KNOWN_NOT, /* nobody can tell here */
 };
 
+/* Limits of the box that were reached while a command ran: by it or by another one, and
+ * as far as the backend can tell. A bit that is not set says nothing. */
+enum limit_bit {
+    LIMIT_MEMORY = 1 << 0, /* a process was ended, or refused memory */
+    LIMIT_PIDS = 1 << 1,   /* a process or thread was refused */
+    LIMIT_DISK = 1 << 2,   /* no space or no inode was left at the command's end */
+};
+
 struct exec_result {
     enum exec_end end;
     int code;
     bool timed_out;
     enum known oom;
+    unsigned limits_hit; /* LIMIT_* */
     int64_t wall_ms;
     uint64_t out_bytes, err_bytes; /* produced in all, also what was lost */
 };

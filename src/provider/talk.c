@@ -11,8 +11,10 @@
 #include "base/plain.h"
 #include "provider/over_agent.h"
 
-#define PROBE_MS  1000
-#define FAIL_TEXT 400 /* bytes of an agent's message that we pass on */
+#define PROBE_MS     1000
+#define PROBE_GAP_MS 5
+#define PROBES       50
+#define FAIL_TEXT    400 /* bytes of an agent's message that we pass on */
 
 int talk_open(struct talk *t, struct box *b, const struct ctx *ctx, struct err *e)
 {
@@ -219,31 +221,47 @@ int talk_wait(struct talk *t, const struct ctx *ctx, struct pollfd *extra, int64
     return ready;
 }
 
-/* Greets whoever comes. The socket of a box that is being killed may still take us. */
-static bool does_greet(struct box *b, const struct ctx *ctx, struct err *e)
+/* 1: it greets; 0: it closed without a word; -1: nobody is there, or silent. */
+static int ask_greeting(struct box *b, const struct ctx *ctx, struct err *e)
 {
     struct talk t own_talk = TALK_NONE;
+    if (talk_open(&t, b, ctx, e) < 0) {
+        return -1;
+    }
+    while (!t.greeted && !t.closed) {
+        struct frame ignored;
+        if (talk_wait(&t, ctx, NULL, 0, e) < 0 || talk_next(&t, &ignored, e) < 0) {
+            return -1;
+        }
+    }
+    return t.greeted ? 1 : 0;
+}
+
+/* The socket of a box that is ending may still take us, and then closes: once nobody takes
+ * us any more, it is known why. */
+bool talk_lives(struct box *b, const struct ctx *ctx, struct err *why)
+{
     struct ctx shorter = *ctx;
     int64_t until_ms = clock_mono_ms() + PROBE_MS;
     if (ctx->deadline_ms == 0 || ctx->deadline_ms > until_ms) {
         shorter.deadline_ms = until_ms;
     }
-    if (talk_open(&t, b, &shorter, e) < 0) {
-        return false;
-    }
-    while (!t.greeted && !t.closed) {
-        struct frame ignored;
-        if (talk_wait(&t, &shorter, NULL, 0, e) < 0 || talk_next(&t, &ignored, e) < 0) {
+    for (int i = 0; i < PROBES; i++) {
+        int greets = ask_greeting(b, &shorter, why);
+        if (greets != 0) {
+            return greets > 0;
+        }
+        if (ctx_wait(&shorter, NULL, 0, clock_mono_ms() + PROBE_GAP_MS, why) < 0) {
             return false;
         }
     }
-    return t.greeted;
+    return false;
 }
 
 int talk_ended(const struct talk *t, const struct ctx *ctx, struct err *e)
 {
     struct err why = {0};
-    if (does_greet(t->box, ctx, &why)) {
+    if (talk_lives(t->box, ctx, &why)) {
         return err_set(e, ERR_UNREACHABLE,
                        "the process in it that did this was killed, perhaps for want of memory, "
                        "before it had answered; the sandbox itself goes on, so try again");

@@ -62,6 +62,9 @@ int talk_expect(struct talk *t, const struct ctx *ctx, uint8_t type, struct fram
 /* The connection ended before the answer: ERR_GONE when the box did, ERR_UNREACHABLE when
  * only the process in it that served us has been killed. */
 int talk_ended(const struct talk *t, const struct ctx *ctx, struct err *e);
+/* After a connection has ended: true when the box still greets. Else *why is ERR_GONE with
+ * the reason, where that is known within a moment. */
+bool talk_lives(struct box *b, const struct ctx *ctx, struct err *why);
 /* "it has not answered for ... s" */
 int talk_silent(struct err *e, int64_t ms);
 /* "the sandbox's agent sent a ... that cannot be read" */

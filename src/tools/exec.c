@@ -34,8 +34,10 @@ struct run {
     uint64_t read[2]; /* bytes of each stream that arrived or were lost */
     int64_t started_ms, told_ms;
     struct exec_result result;
-    bool lost;      /* the connection broke after the command had started */
-    struct err why; /* then: how */
+    bool lost;             /* the connection broke after the command had started */
+    struct err why;        /* then: how */
+    bool gone;             /* the box has ended, which is why */
+    struct box_info ended; /* then: of what */
 };
 
 /* ---- bytes in and out ---------------------------------------------------------------- */
@@ -138,6 +140,17 @@ static int run_to_end(struct run *r, struct box *b, const struct sink *sink, str
     return 0;
 }
 
+/* A connection that broke may mean that the box has ended: then it is known how. */
+static void look_for_end(struct run *r, struct box *b)
+{
+    struct err ignored = {0};
+
+    if (box_info(b, r->call->ctx, &r->ended, &ignored) == 0 && r->ended.state == BOX_GONE) {
+        r->gone = true;
+        r->why.kind = ERR_GONE;
+    }
+}
+
 static int run_job(void *arg, struct call *c, struct box *b, struct str id, struct err *e)
 {
     struct run *r = arg;
@@ -160,10 +173,11 @@ static int run_job(void *arg, struct call *c, struct box *b, struct str id, stru
     if (!r->lost || e->kind == ERR_CANCELLED || e->kind == ERR_TIMEOUT) {
         return -1;
     }
-    if (e->kind == ERR_GONE) {
+    r->why = *e;
+    look_for_end(r, b);
+    if (r->why.kind == ERR_GONE) {
         answer_lost(c, id);
     }
-    r->why = *e;
     return 0;
 }
 
@@ -226,6 +240,9 @@ static struct str last_words(const struct run *r)
 {
     struct arena *a = r->call->ctx->arena;
 
+    if (r->gone) {
+        return arena_printf(a, "[SANDBOX ENDED] %.*s", STR_ARG(r->ended.ended));
+    }
     if (r->lost) {
         return arena_printf(a, "[CONNECTION ERROR] %s", r->why.msg);
     }
@@ -233,6 +250,60 @@ static struct str last_words(const struct run *r)
         return arena_printf(a, "[TIMEOUT] command killed after %" PRId64 "s", r->args->timeout_s);
     }
     return STR_EMPTY;
+}
+
+static const char *end_name(enum box_end end)
+{
+    switch (end) {
+    case BOX_END_IDLE: return "idle";
+    case BOX_END_LIFETIME: return "lifetime";
+    case BOX_END_DELETED: return "deleted";
+    case BOX_END_OTHER: break;
+    }
+    return "other";
+}
+
+/* Nobody saw the command's end: why, and what to do about it. */
+static void put_lost(struct run *r, json_t *o)
+{
+    struct arena *a = r->call->ctx->arena;
+
+    if (r->gone) {
+        (void)json_object_set_new(o, "sandbox_ended", json_string(end_name(r->ended.end)));
+        answer_str(o, "error",
+                   arena_printf(a,
+                                "the sandbox ended before the command did: %.*s. stdout and stderr "
+                                "are what came until then; the files in it are gone. Call "
+                                "create_sandbox to make a new one",
+                                STR_ARG(r->ended.ended)));
+    } else {
+        answer_str(o, "error",
+                   arena_printf(a,
+                                "the sandbox was lost or not reached (%s): the command may have "
+                                "run in part, or still run. Look before you run it again",
+                                r->why.msg));
+    }
+    (void)json_object_set_new(o, "code", json_string(err_kind_name(r->why.kind)));
+    r->call->is_error = true;
+}
+
+static void put_limits_hit(json_t *o, unsigned hit)
+{
+    static const struct {
+        unsigned bit;
+        const char *name;
+    } names[] = {{LIMIT_MEMORY, "memory"}, {LIMIT_PIDS, "pids"}, {LIMIT_DISK, "disk"}};
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        if (hit & names[i].bit) {
+            (void)json_array_append_new(list, json_string(names[i].name));
+        }
+    }
+    if (json_array_size(list) > 0) {
+        (void)json_object_set(o, "limits_hit", list);
+    }
+    json_decref(list);
 }
 
 static json_t *answer_for(struct run *r, struct str note)
@@ -252,19 +323,15 @@ static json_t *answer_for(struct run *r, struct str note)
     if (!r->lost && r->result.oom != KNOWN_NOT) {
         (void)json_object_set_new(o, "oom_killed", json_boolean(r->result.oom == KNOWN_YES));
     }
+    if (!r->lost) {
+        put_limits_hit(o, r->result.limits_hit);
+    }
     if (cut) {
         (void)json_object_set_new(o, "truncated", json_true());
     }
     answer_str_if(o, "note", note);
     if (r->lost) {
-        answer_str(
-            o, "error",
-            arena_printf(r->call->ctx->arena,
-                         "the sandbox was lost or not reached (%s): the command may have run "
-                         "in part, or still run. Look before you run it again",
-                         r->why.msg));
-        (void)json_object_set_new(o, "code", json_string(err_kind_name(r->why.kind)));
-        r->call->is_error = true;
+        put_lost(r, o);
     }
     return o;
 }

@@ -123,6 +123,8 @@ class Ending:
         self.code = f.u32()
         self.timed_out = f.u8() == 1
         self.oom = ["no", "yes", "unknown"][f.u8()]
+        limits = f.u8()
+        self.limits = [name for bit, name in enumerate(("memory", "pids", "disk")) if limits >> bit & 1]
         self.wall_ms = f.u64()
         self.out_bytes, self.err_bytes = f.u64(), f.u64()
 

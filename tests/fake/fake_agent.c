@@ -212,6 +212,7 @@ void fake_ended(struct fake_agent *f, size_t c, uint8_t how, uint32_t code, uint
     wire_u32(&w, code);
     wire_u8(&w, 0);
     wire_u8(&w, OOM_NO);
+    wire_u8(&w, f->limits);
     wire_u64(&w, 12);
     wire_u64(&w, out_bytes);
     wire_u64(&w, err_bytes);

@@ -15,7 +15,7 @@
 #include "base/buf.h"
 #include "provider/over_agent.h"
 
-#define FAKE_CONNECTIONS 6
+#define FAKE_CONNECTIONS 8
 #define FAKE_STEPS       32
 
 enum fake_do {
@@ -50,6 +50,7 @@ struct fake_agent {
     struct agent_box agent; /* give &fake.agent.box to what is tested */
     struct fake_connection connections[FAKE_CONNECTIONS];
     size_t n_opened;
+    uint8_t limits; /* LIMITED_* of the ends that are added next */
 };
 
 void fake_init(struct fake_agent *f);

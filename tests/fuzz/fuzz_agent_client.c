@@ -7,12 +7,15 @@
 #include "base/clock.h"
 #include "provider/over_agent.h"
 
+#define OPENED_MAX 3
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct scripted {
     struct agent_box agent;
     struct str says;
-    size_t taken; /* bytes that reached sinks */
+    size_t opened; /* connections since one was refused */
+    size_t taken;  /* bytes that reached sinks */
 };
 
 static int scripted_connect(struct box *b, const struct ctx *ctx, struct err *e)
@@ -20,6 +23,11 @@ static int scripted_connect(struct box *b, const struct ctx *ctx, struct err *e)
     (void)ctx;
     struct scripted *s = CONTAINER_OF(b, struct scripted, agent.box);
     int ends[2];
+    /* Whoever is left without a greeting tries again, until the box is known to be gone. */
+    if (s->opened++ == OPENED_MAX) {
+        s->opened = 0;
+        return err_set(e, ERR_GONE, "it has ended");
+    }
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
         return err_set(e, ERR_SYSTEM, "socketpair");
     }

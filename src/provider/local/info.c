@@ -216,20 +216,38 @@ struct str span_text(struct arena *a, int64_t seconds)
     return arena_printf(a, "%lld s", (long long)seconds);
 }
 
-struct str meta_reason(const struct meta *m, int folder, struct arena *a)
+static struct str read_end(int folder, struct arena *a)
 {
     struct err ignored;
     struct str end = STR_EMPTY;
     if (fd_read_file(folder, END_FILE, END_MAX, a, &end, &ignored) < 0) {
-        end = STR_EMPTY;
+        return STR_EMPTY;
     }
-    end = str_trim(end);
+    return str_trim(end);
+}
+
+void meta_mark_deleted(int folder)
+{
+    int fd own_fd = openat(folder, DELETED_FILE, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    (void)fd; /* without it the phrase is less exact */
+}
+
+struct str meta_reason(const struct meta *m, int folder, struct arena *a, enum box_end *kind)
+{
+    struct str end = read_end(folder, a);
+    *kind = BOX_END_OTHER;
     if (str_eq(end, S("idle"))) {
+        *kind = BOX_END_IDLE;
         return arena_printf(a, "it was idle for %.*s", STR_ARG(span_text(a, m->limits.idle_s)));
     }
     if (str_eq(end, S("lifetime"))) {
+        *kind = BOX_END_LIFETIME;
         return arena_printf(a, "its lifetime of %.*s was over",
                             STR_ARG(span_text(a, m->limits.lifetime_s)));
+    }
+    if (faccessat(folder, DELETED_FILE, F_OK, 0) == 0) {
+        *kind = BOX_END_DELETED;
+        return S("it was deleted");
     }
     if (str_eq(end, S("shutdown"))) {
         return S("it was shut down");

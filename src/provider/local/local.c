@@ -98,12 +98,13 @@ static int explain(struct local_box *lb, const struct ctx *ctx, int errnum, stru
 {
     int64_t until_ms = clock_mono_ms() + ENDING_MS;
     struct meta m;
+    enum box_end kind;
     for (;;) {
         if (meta_load(lb->folder, ctx->arena, &m, e) < 0) {
             return e->kind == ERR_NOT_FOUND ? end_unreachable(lb, ctx, e) : -1;
         }
         if (!meta_alive(&m, ctx->arena)) {
-            struct str why = meta_reason(&m, lb->folder, ctx->arena);
+            struct str why = meta_reason(&m, lb->folder, ctx->arena, &kind);
             return err_set(e, ERR_GONE, "it has ended: %.*s", STR_ARG(why));
         }
         if (clock_mono_ms() >= until_ms) {
@@ -207,7 +208,8 @@ static struct box *local_attach(struct provider *p, const struct ctx *ctx, struc
         return NULL;
     }
     if (!meta_alive(&m, ctx->arena)) {
-        struct str why = meta_reason(&m, folder, ctx->arena);
+        enum box_end kind;
+        struct str why = meta_reason(&m, folder, ctx->arena, &kind);
         (void)err_set(e, ERR_GONE, "it has ended: %.*s", STR_ARG(why));
         return NULL;
     }
@@ -244,7 +246,7 @@ static void fill_info(struct arena *a, struct str id, const struct meta *m, int 
         out->state = BOX_STARTING;
     } else if (!meta_alive(m, a)) {
         out->state = BOX_GONE;
-        out->ended = meta_reason(m, folder, a);
+        out->ended = meta_reason(m, folder, a, &out->end);
     }
 }
 
@@ -256,8 +258,10 @@ static int local_info(struct box *b, const struct ctx *ctx, struct box_info *out
         if (e->kind != ERR_NOT_FOUND || (end_unreachable(lb, ctx, e) < 0 && e->kind != ERR_GONE)) {
             return -1;
         }
-        *out = (struct box_info){
-            .ref = arena_str(ctx->arena, b->ref), .state = BOX_GONE, .ended = S("it was deleted")};
+        *out = (struct box_info){.ref = arena_str(ctx->arena, b->ref),
+                                 .state = BOX_GONE,
+                                 .end = BOX_END_DELETED,
+                                 .ended = S("it was deleted")};
         return 0;
     }
     fill_info(ctx->arena, b->ref, &m, lb->folder, out);
@@ -308,6 +312,7 @@ static int local_destroy(struct box *b, const struct ctx *ctx, struct err *e)
     if (meta_load(lb->folder, ctx->arena, &m, &why) < 0) {
         m = (struct meta){.pid = lb->pid, .start = lb->start, .boot = proc_boot_id(ctx->arena)};
     }
+    meta_mark_deleted(lb->folder);
     if (local_kill(&m, ctx, e) < 0) {
         return -1;
     }

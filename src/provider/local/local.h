@@ -20,10 +20,11 @@
 #include "provider/local/uids.h"
 #include "provider/over_agent.h"
 
-#define BOX_ID_SIZE 33 /* 32 hex digits and the terminator */
-#define INFO_FILE   "info"
-#define INFO_MAX    (16u << 10)
-#define BOXINIT     "boxinit"
+#define BOX_ID_SIZE  33 /* 32 hex digits and the terminator */
+#define INFO_FILE    "info"
+#define DELETED_FILE "deleted" /* somebody deletes the box */
+#define INFO_MAX     (16u << 10)
+#define BOXINIT      "boxinit"
 
 struct local {
     struct provider provider;
@@ -87,7 +88,9 @@ bool meta_alive(const struct meta *m, struct arena *a);
 /* Made since the machine was started, as far as can be told. */
 bool meta_this_boot(const struct meta *m, struct arena *a);
 /* Why it ended, as a phrase: "it was idle for 30 min". */
-struct str meta_reason(const struct meta *m, int folder, struct arena *a);
+struct str meta_reason(const struct meta *m, int folder, struct arena *a, enum box_end *kind);
+/* Before a box is killed for good: whoever is just using it can say why it ended. */
+void meta_mark_deleted(int folder);
 
 /* "90 s", "30 min", "2 h" */
 struct str span_text(struct arena *a, int64_t seconds);

@@ -86,6 +86,7 @@ static void test_output_and_end(void **state)
     fake_data(&fx->fake, 0, 0, 0, S("hello "));
     fake_data(&fx->fake, 0, 1, 0, S("oops"));
     fake_data(&fx->fake, 0, 0, 6, S("world"));
+    fx->fake.limits = LIMITED_PIDS | LIMITED_MEMORY;
     fake_ended(&fx->fake, 0, END_EXITED, 3, 11, 4);
 
     assert_ok(run(fx), &fx->e);
@@ -94,6 +95,7 @@ static void test_output_and_end(void **state)
     assert_int_equal(fx->result.end, EXEC_EXITED);
     assert_int_equal(fx->result.code, 3);
     assert_int_equal(fx->result.oom, KNOWN_NO);
+    assert_int_equal(fx->result.limits_hit, LIMIT_PIDS | LIMIT_MEMORY);
     assert_int_equal(fx->result.wall_ms, 12);
     assert_int_equal(fx->result.out_bytes, 11);
     assert_int_equal(fx->lost[0] + fx->lost[1], 0);
@@ -224,22 +226,25 @@ static void test_fail_before_and_after_start(void **state)
     assert_fails(run(fx), &fx->e, ERR_LIMIT, "too many connections");
 }
 
-/* After each of them one more connection is opened, to be told why. */
+/* After each of them connections are opened until one greets, to be told why. */
 static void test_early_end(void **state)
 {
     struct fixture *fx = *state;
     fake_hear(&fx->fake, 0, FRAME_EXEC);
+    fake_hello(&fx->fake, 1);
     fake_hello(&fx->fake, 2);
     fake_hear(&fx->fake, 2, FRAME_EXEC);
+    fake_hello(&fx->fake, 3);
     fake_hello(&fx->fake, 4);
     fake_started(&fx->fake, 4);
     fake_data(&fx->fake, 4, 0, 0, S("so far"));
+    fake_hello(&fx->fake, 6);
 
     /* The request was sent: nobody may run it again elsewhere. */
     assert_fails(run(fx), &fx->e, ERR_UNREACHABLE, "which may have run");
     assert_fails(run(fx), &fx->e, ERR_UNREACHABLE, "which may have run");
     assert_fails(run(fx), &fx->e, ERR_UNREACHABLE, "ended while the command ran");
-    assert_string_equal(fx->e.msg, "the sandbox ended while the command ran");
+    assert_string_equal(fx->e.msg, "the connection to the sandbox ended while the command ran");
     assert_str(buf_str(&fx->got[0]), S("so far"));
 }
 
@@ -671,6 +676,7 @@ static void say_task(struct fake_agent *f, size_t c, const char *id, uint8_t run
     wire_u32(&w, running ? 0 : 5);
     wire_u8(&w, 0);
     wire_u8(&w, OOM_UNKNOWN);
+    wire_u8(&w, LIMITED_DISK);
     wire_u64(&w, 1000);
     wire_u64(&w, 10);
     wire_u64(&w, 20);
@@ -708,6 +714,7 @@ static void test_task_states(void **state)
     assert_int_equal(seen.tasks[0].result.end, EXEC_RUNNING);
     assert_int_equal(seen.tasks[1].result.code, 5);
     assert_int_equal(seen.tasks[1].result.oom, KNOWN_NOT);
+    assert_int_equal(seen.tasks[1].result.limits_hit, LIMIT_DISK);
     assert_int_equal(seen.tasks[1].started_at, 1700000000);
     assert_ok(tasks_over_agent.state(box, &fx->ctx, S("b"), see_task, &seen, &fx->e), &fx->e);
     assert_int_equal(seen.n, 3);

@@ -137,22 +137,32 @@ static void write_end(struct fixture *fx, const char *text)
     assert_ok(fd_replace_file(fx->folder, "end", str_from(text), 0600, &fx->e), &fx->e);
 }
 
+static void assert_reason(struct fixture *fx, const struct meta *m, enum box_end kind,
+                          const char *phrase)
+{
+    enum box_end got;
+    assert_str(meta_reason(m, fx->folder, &fx->arena, &got), str_from(phrase));
+    assert_int_equal(got, kind);
+}
+
 static void test_reasons(void **state)
 {
     struct fixture *fx = *state;
     struct meta m = {.boot = proc_boot_id(&fx->arena),
                      .limits = {.lifetime_s = 90, .idle_s = 1800}};
-    assert_str(meta_reason(&m, fx->folder, &fx->arena), S("its init process ended"));
-    write_end(fx, "idle\n");
-    assert_str(meta_reason(&m, fx->folder, &fx->arena), S("it was idle for 30 min"));
-    write_end(fx, "lifetime");
-    assert_str(meta_reason(&m, fx->folder, &fx->arena), S("its lifetime of 90 s was over"));
+    assert_reason(fx, &m, BOX_END_OTHER, "its init process ended");
     write_end(fx, "shutdown");
-    assert_str(meta_reason(&m, fx->folder, &fx->arena), S("it was shut down"));
+    assert_reason(fx, &m, BOX_END_OTHER, "it was shut down");
     write_end(fx, "\x1b[2J");
-    assert_str(meta_reason(&m, fx->folder, &fx->arena), S("its init process ended"));
+    assert_reason(fx, &m, BOX_END_OTHER, "its init process ended");
     m.boot = S("before");
-    assert_str(meta_reason(&m, fx->folder, &fx->arena), S("the machine was restarted"));
+    assert_reason(fx, &m, BOX_END_OTHER, "the machine was restarted");
+    meta_mark_deleted(fx->folder);
+    assert_reason(fx, &m, BOX_END_DELETED, "it was deleted");
+    write_end(fx, "idle\n");
+    assert_reason(fx, &m, BOX_END_IDLE, "it was idle for 30 min");
+    write_end(fx, "lifetime");
+    assert_reason(fx, &m, BOX_END_LIFETIME, "its lifetime of 90 s was over");
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

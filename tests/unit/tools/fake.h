@@ -130,6 +130,7 @@ static inline int fake_info(struct box *b, const struct ctx *ctx, struct box_inf
     *out = (struct box_info){
         .ref = b->ref,
         .state = fb->gone ? BOX_GONE : BOX_RUNNING,
+        .end = fb->gone ? BOX_END_LIFETIME : BOX_END_OTHER,
         .ended = fb->gone ? S("the test said so") : STR_EMPTY,
         .tier = S("memory of a test"),
         .host = S("here"),
@@ -139,7 +140,7 @@ static inline int fake_info(struct box *b, const struct ctx *ctx, struct box_inf
         .limits = fb->limits,
         .network = fb->network,
     };
-    out->limits.idle_s = 1800;
+    out->limits.idle_s = fb->limits.idle_s > 0 ? fb->limits.idle_s : 1800;
     return 0;
 }
 

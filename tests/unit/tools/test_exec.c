@@ -38,6 +38,8 @@ static void a_command_is_answered_with_all_fields(void **state)
     assert_json(o, "connection_error", json_false());
     assert_json(o, "oom_killed", json_false());
     assert_null(js_get(o, "truncated"));
+    assert_null(js_get(o, "limits_hit"));
+    assert_null(js_get(o, "sandbox_ended"));
     assert_non_null(strstr(json_string_value(js_get(o, "note")), "a sandbox was made"));
 }
 
@@ -114,7 +116,8 @@ static int is_killed(struct fake *f, const struct exec_req *req, const struct si
     (void)f;
     (void)sink;
     (void)e;
-    *out = (struct exec_result){.end = EXEC_SIGNALED, .oom = KNOWN_YES};
+    *out = (struct exec_result){
+        .end = EXEC_SIGNALED, .oom = KNOWN_YES, .limits_hit = LIMIT_DISK | LIMIT_MEMORY};
     out->code = req->command.p[0] == '9' ? 9 : 63;
     return 0;
 }
@@ -130,6 +133,7 @@ static void a_signal_is_named_and_memory_told(void **state)
     assert_json(killed, "exit_code", json_integer(137));
     assert_json(killed, "signal", json_string("SIGKILL"));
     assert_json(killed, "oom_killed", json_true());
+    assert_json(killed, "limits_hit", json_pack("[ss]", "memory", "disk"));
     strange = fake_ok(f, "exec_bash", "{\"command\":\"r\"}");
     assert_json(strange, "exit_code", json_integer(191));
     assert_json(strange, "signal", json_string("signal 63"));
@@ -157,6 +161,32 @@ static void a_lost_connection_is_flagged_with_what_came_so_far(void **state)
     assert_json(o, "connection_error", json_true());
     assert_json(o, "timed_out", json_false());
     assert_non_null(strstr(json_string_value(js_get(o, "stderr")), "[CONNECTION ERROR] "));
+    assert_int_equal(f->execs, 1);
+}
+
+static int ends_with_its_box(struct fake *f, const struct exec_req *req, const struct sink *sink,
+                             struct exec_result *out, struct err *e)
+{
+    (void)req;
+    (void)out;
+    say(sink, STREAM_OUT, S("part\n"));
+    f->boxes[0]->gone = true;
+    return err_set(e, ERR_UNREACHABLE, "the sandbox ended while the command ran");
+}
+
+static void a_box_that_ends_under_a_command_is_told_with_its_reason(void **state)
+{
+    struct fake *f = *state;
+    own_json json_t *o = NULL;
+
+    f->exec = ends_with_its_box;
+    o = fake_fails(f, "exec_bash", "{\"command\":\"x\"}", "gone",
+                   "ended before the command did: the test said so. ");
+    assert_json(o, "exit_code", json_integer(-1));
+    assert_json(o, "stdout", json_string("part\n"));
+    assert_json(o, "stderr", json_string("[SANDBOX ENDED] the test said so\n"));
+    assert_json(o, "sandbox_ended", json_string("lifetime"));
+    assert_json(o, "connection_error", json_true());
     assert_int_equal(f->execs, 1);
 }
 
@@ -309,7 +339,7 @@ static void a_command_that_began_is_never_run_again(void **state)
     own_json json_t *o = NULL;
 
     f->exec = goes_after_output;
-    o = fake_fails(f, "exec_bash", "{\"command\":\"x\"}", "gone", "was lost");
+    o = fake_fails(f, "exec_bash", "{\"command\":\"x\"}", "gone", "ended before the command did");
     assert_json(o, "stdout", json_string("begun\n"));
     assert_int_equal(f->execs, 1);
 }
@@ -428,6 +458,7 @@ int main(void)
         FAKE_TEST(a_timeout_is_124_and_says_so),
         FAKE_TEST(a_signal_is_named_and_memory_told),
         FAKE_TEST(a_lost_connection_is_flagged_with_what_came_so_far),
+        FAKE_TEST(a_box_that_ends_under_a_command_is_told_with_its_reason),
         FAKE_TEST(what_did_not_start_is_an_error),
         FAKE_TEST(a_command_of_a_mebibyte_is_taken_and_more_is_not),
         FAKE_TEST(long_output_is_cut_and_readable_whole),
