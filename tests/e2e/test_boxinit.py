@@ -861,6 +861,7 @@ def test_cgroups_oom_and_process_limit(make, cgroup):
               memory_limit=64 << 20) as b:
         r = b.run(["python3", "-c", "x = bytearray(500 << 20)"])
         assert r.ending.oom == "yes" and r.ending.code == signal.SIGKILL
+        assert r.ending.limits == ["memory"] and b.sh("true").ending.limits == []
         r = b.sh("python3 -c 'x = bytearray(500 << 20)'; exit $?")
         assert r.code == 137 and r.ending.oom == "yes"
         assert b.sh("kill -9 $$").ending.oom == "no"

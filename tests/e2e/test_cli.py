@@ -41,6 +41,13 @@ def test_on_a_terminal_it_explains_itself(host):
     (["run"], "which command?"),
     (["run", "--memry", "1g", "true"], "did you mean --memory?"),
     (["run", "--memory", "much", "true"], "--memory"),
+    (["run", "--memory", "0", "true"], "--memory"),
+    (["run", "--disk", "0", "true"], "--disk"),
+    (["run", "--disk=-1m", "true"], "--disk"),
+    (["run", "--cpus", "0", "true"], "--cpus"),
+    (["run", "--pids", "0", "true"], "--pids"),
+    (["run", "--open-files", "-1", "true"], "--open-files"),
+    (["run", "--timeout", "0", "true"], "--timeout"),
     (["run", "--network", "wifi", "true"], "none, internet, host"),
     (["run", "--timeout", "-1", "true"], "--timeout"),
     (["exec"], "which sandbox"),
@@ -81,8 +88,13 @@ def test_run_passes_bytes_as_they_are(host):
 
 def test_run_takes_cwd_env_and_limits(host):
     done = host.run("run", "--cwd", "/tmp", "--env", "A=1 2", "--env=B=", "--memory", "64m", "--pids",
-                    "40", "--", "sh", "-c", 'pwd; echo "$A" "${B-unset}"')
-    assert done.stdout == "/tmp\n1 2 \n", done
+                    "40", "--open-files", "77", "--", "sh", "-c", 'pwd; echo "$A" "${B-unset}"; ulimit -n')
+    assert done.stdout == "/tmp\n1 2 \n77\n", done
+
+
+def test_run_says_which_limit_was_reached(host):
+    done = host.run("run", "--disk", "1m", "sh", "-c", "head -c 5000000 /dev/zero > f; exit 3")
+    assert done.returncode == 3 and "the sandbox has no space left for files" in done.stderr
 
 
 def test_run_says_why_it_could_not(host):
