@@ -20,6 +20,10 @@ LINKS := remote-sandbox-mcp mcp-sandbox mcp-python-sandbox opensandbox-mcp-serve
 BIN     = $(DESTDIR)$(PREFIX)/bin
 LIBEXEC = $(DESTDIR)$(PREFIX)/libexec/anybox
 DOC     = $(DESTDIR)$(PREFIX)/share/doc/anybox
+# Only a profile for AppArmor 4 can allow user namespaces to one program. A DESTDIR is not
+# this machine: a package installs its own (scripts/dist.sh).
+APPARMOR_DIR ?= /etc/apparmor.d
+PROFILE = $(APPARMOR_DIR)/anybox-boxinit
 
 .PHONY: all run test check fuzz bench install uninstall dist docs format clean test-sdk test-vm build-it
 all: build-it
@@ -62,10 +66,15 @@ install:
 	for name in $(LINKS); do ln -sfn anybox $(BIN)/$$name; done
 	for file in README.md README.zh-CN.md NEWS.md SECURITY.md LICENSE docs/*.md; do \
 	    if [ -f $$file ]; then install -m 644 $$file $(DOC)/ || exit 1; fi; done
+	if [ -z "$(DESTDIR)" ] && [ -e $(APPARMOR_DIR)/abi/4.0 ]; then \
+	    sed 's|@BOXINIT@|$(LIBEXEC)/boxinit|' packaging/anybox-boxinit.apparmor >$(PROFILE) && \
+	    { apparmor_parser -r $(PROFILE) || echo "$(PROFILE) is not loaded; see anybox doctor"; }; fi
 
 uninstall:
 	rm -f $(BIN)/anybox $(addprefix $(BIN)/,$(LINKS))
 	rm -rf $(LIBEXEC) $(DOC)
+	if [ -z "$(DESTDIR)" ] && [ -e $(PROFILE) ]; then \
+	    apparmor_parser -R $(PROFILE) || :; rm -f $(PROFILE); fi
 
 dist: build-it
 	@scripts/dist.sh

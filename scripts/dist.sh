@@ -61,6 +61,31 @@ Description: places for AI agents to run code in
  files. Its local boxes are Linux-namespace sandboxes and need no daemon, no image
  and no root.
 EOF
+# Only AppArmor 4 knows the profile, and only there it is needed: an older one would complain.
+install -d "$tmp/deb/usr/share/anybox"
+sed 's|@BOXINIT@|/usr/libexec/anybox/boxinit|' packaging/anybox-boxinit.apparmor \
+    >"$tmp/deb/usr/share/anybox/anybox-boxinit.apparmor"
+cat >"$tmp/deb/DEBIAN/postinst" <<'EOF'
+#!/bin/sh
+set -e
+profile=/etc/apparmor.d/anybox-boxinit
+if [ "$1" = configure ] && [ -e /etc/apparmor.d/abi/4.0 ]; then
+    cp /usr/share/anybox/anybox-boxinit.apparmor $profile
+    if [ -d /sys/kernel/security/apparmor ]; then
+        apparmor_parser -r $profile || echo "$profile is not loaded; see anybox doctor" >&2
+    fi
+fi
+EOF
+cat >"$tmp/deb/DEBIAN/prerm" <<'EOF'
+#!/bin/sh
+set -e
+profile=/etc/apparmor.d/anybox-boxinit
+if [ "$1" = remove ] && [ -e $profile ]; then
+    apparmor_parser -R $profile 2>/dev/null || :
+    rm -f $profile
+fi
+EOF
+chmod 755 "$tmp/deb/DEBIAN/postinst" "$tmp/deb/DEBIAN/prerm"
 dpkg-deb --root-owner-group --build "$tmp/deb" "$deb" >/dev/null
 mkdir "$tmp/tried-deb"
 dpkg-deb -x "$deb" "$tmp/tried-deb"
