@@ -102,7 +102,9 @@ int session_open(struct session *s, const struct cli *cli, struct str owner, str
     if (cli_signals_init(&s->signals, e) < 0) {
         return -1;
     }
-    if (services_init(&s->services, &cli->flags, e) < 0) {
+    struct config_flags flags = cli->flags;
+    flags.once = true;
+    if (services_init(&s->services, &flags, e) < 0) {
         return -1;
     }
     const struct config *config = s->services.config;

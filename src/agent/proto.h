@@ -138,38 +138,41 @@ enum {
 /*
  * boxinit's command line: "boxinit box". Descriptors:
  *   3  the spec: one frame of type FRAME_SPEC, then EOF
- *   4  the report: a SPEC_READY frame when the box serves, or a FAIL frame; then EOF
+ *   4  one end of a socket pair, the control. boxinit says BORN, PREPARED and READY in
+ *      turn, or FAIL at any of these points; the server sends the ORDER. Its end before
+ *      READY, or no order for ORDER_WAIT_MS, is the end of the box
  *   5  the box's folder in the state directory (O_PATH or O_RDONLY): the listening
  *      socket AGENT_SOCKET is made there, and END_FILE is opened for writing
  *   6  (optional, spec.keep_fd) a descriptor that PID 1 keeps open for its lifetime:
  *      the lock of the box's uid range
+ *
+ * The spec is what can be known before anybody asks for a box, the order is what only the
+ * one who asks knows. So a box can be prepared in advance (provider/local/pool.h) and is
+ * made in the same way whether it was or not.
  */
-#define SPEC_FD   3
-#define REPORT_FD 4
-#define FOLDER_FD 5
-#define KEEP_FD   6
+#define SPEC_FD    3
+#define CONTROL_FD 4
+#define FOLDER_FD  5
+#define KEEP_FD    6
+
+#define ORDER_WAIT_MS (10 * 60 * 1000)
 
 #define AGENT_SOCKET "agent.sock"
 #define END_FILE     "end" /* PID 1 writes why it ended: "idle", "lifetime", "shutdown" */
 
 enum {
     /* The spec, in this order:
-     *   str hostname
      *   u8  uid mode: 0 one uid (ours), 1 write the maps ourselves (root),
      *       2 by newuidmap and newgidmap
      *   u32 first outside uid of the range, u32 first outside gid (modes 1, 2)
      *   u32 size of the range
-     *   list env        KEY=value of every command in the box (PATH, HOME... first)
      *   list ro_binds   host paths shown read-only at the same place; missing ones are
      *                   skipped, symbolic links are remade as links
      *   list etc_binds  the same for names below /etc
-     *   u64 disk_bytes  size of the writable tmpfs
-     *   u64 memory_bytes, u32 pids, u32 open_files   rlimits, 0 none (RLIMIT_AS, NPROC, NOFILE)
      *   list cgroup_procs   cgroup.procs files to join before anything else
      *   str oom_file    memory.oom_control or memory.events, "" none
      *   str memory_file memory.usage_in_bytes or memory.current, "" none
-     *   u64 memory_limit    what the cgroup enforces, 0 none (for USAGE)
-     *   u64 lifetime_ms (0 none), u64 idle_ms (0 none)
+     *   str pids_file   pids.events, "" none
      *   u8  network     0 none, 1 the internet
      *   u8  keep_fd     1: KEEP_FD is there
      * and with network 1:
@@ -179,7 +182,20 @@ enum {
      */
     FRAME_SPEC = 100,
     /* u32 pid of PID 1 as the host sees it */
-    FRAME_READY = 101,
+    FRAME_BORN = 101,
+    /* (none) the box is made but for what the order says, and waits for it */
+    FRAME_PREPARED = 102,
+    /* The order:
+     *   str hostname
+     *   list env        KEY=value of every command in the box (PATH, HOME... first)
+     *   u64 disk_bytes  size of the writable tmpfs
+     *   u64 memory_bytes, u32 pids, u32 open_files   rlimits, 0 none (RLIMIT_AS, NPROC, NOFILE)
+     *   u64 memory_limit    what the cgroup enforces, 0 none (for USAGE)
+     *   u64 lifetime_ms (0 none), u64 idle_ms (0 none), from now on
+     */
+    FRAME_ORDER = 103,
+    /* (none) it serves */
+    FRAME_READY = 104,
 };
 
 #endif

@@ -14,6 +14,7 @@
 #include "base/own.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "boxinit/rootfs.h"
 
 #define MOUNTINFO_MAX (4u << 20)
 
@@ -117,7 +118,7 @@ int bind_tree_old(int from, const char *to, unsigned flags, struct err *e)
     char source[64];
 
     /* The host's /proc: ours is not mounted yet when most binds are made. */
-    (void)snprintf(source, sizeof(source), "/.host/proc/self/fd/%d", from);
+    (void)snprintf(source, sizeof(source), ROOTFS_HOST "/proc/self/fd/%d", from);
     if (access(source, F_OK) < 0) {
         (void)snprintf(source, sizeof(source), "/proc/self/fd/%d", from);
     }
@@ -126,7 +127,7 @@ int bind_tree_old(int from, const char *to, unsigned flags, struct err *e)
     }
     arena_init(&a, 8u << 20);
     (void)snprintf(source, sizeof(source), "%s/self/mountinfo",
-                   access("/.host/proc/self", F_OK) == 0 ? "/.host/proc" : "/proc");
+                   access(ROOTFS_HOST "/proc/self", F_OK) == 0 ? ROOTFS_HOST "/proc" : "/proc");
     if (fd_read_file(AT_FDCWD, source, MOUNTINFO_MAX, &a, &table, e) < 0) {
         return -1;
     }

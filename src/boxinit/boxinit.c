@@ -4,17 +4,20 @@
  * "boxinit box" is two processes. The outer one reads the spec, joins the cgroups, opens
  * what must be opened on the host's side (the listening socket, the file that tells why
  * the box ended, the cgroup's counters), clones the inner one into new namespaces, maps
- * its uids, passes its report on and exits. The inner one is PID 1 of the box: it builds
- * the file system, gives up what it does not need and serves (serve.c) until the box
- * ends. When PID 1 is gone, the kernel has removed everything of the box but its folder
- * and its cgroup on the host, which belong to the server.
+ * its uids, tells the server of its birth and exits. The inner one is PID 1 of the box: it
+ * builds the file system, says that it is prepared and waits for the order, which names
+ * what is different from box to box. Then it finishes the file system, gives up what it
+ * does not need and serves (serve.c) until the box ends. When PID 1 is gone, the kernel has
+ * removed everything of the box but its folder and its cgroup on the host, which belong to
+ * the server.
  *
- * The inner process is never left without an outer one that wants it: it waits for a
- * byte after the maps are written and for another one after the report is out, and a
- * closed pipe instead of it is the end. A box that nobody knows of cannot come to be.
+ * The inner process is never left without somebody who wants it: it waits for a byte of
+ * the outer one after the maps are written and for the order of the server after that, and
+ * a closed pipe or control instead of it is the end. A box that nobody knows of cannot come
+ * to be, and prepared ones end with their server.
  *
- * A box with a network has a third process, slirp4netns, which the outer one starts
- * between the two bytes (stack.c); the inside is net.c.
+ * A box with a network has a third process, slirp4netns, which the outer one starts when
+ * the inner one has made its side (stack.c); the inside is net.c.
  */
 #include <stdio.h>
 #include <string.h>

@@ -51,18 +51,22 @@ int etc_make(const struct spec *spec, struct err *e)
              net ? S("nameserver " NET_DNS "\n") : S("# This sandbox has no network.\n"), e) < 0) {
         return -1;
     }
-    buf_clear(&text);
+    if (symlink("/proc/self/mounts", "/etc/mtab") < 0) {
+        return err_sys(e, errno, "make /etc/mtab");
+    }
+    return 0;
+}
+
+int etc_name(const struct spec *spec, struct err *e)
+{
+    struct buf text own_buf = {0};
+
+    buf_init(&text, 512);
     buf_addf(&text, "127.0.0.1 localhost %s\n::1 localhost ip6-localhost\n", spec->hostname);
     if (make("/etc/hosts", buf_str(&text), e) < 0) {
         return -1;
     }
     buf_clear(&text);
     buf_addf(&text, "%s\n", spec->hostname);
-    if (make("/etc/hostname", buf_str(&text), e) < 0) {
-        return -1;
-    }
-    if (symlink("/proc/self/mounts", "/etc/mtab") < 0) {
-        return err_sys(e, errno, "make /etc/mtab");
-    }
-    return 0;
+    return make("/etc/hostname", buf_str(&text), e);
 }

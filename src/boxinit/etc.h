@@ -5,5 +5,7 @@
 #include "boxinit/spec.h"
 
 int etc_make(const struct spec *spec, struct err *e) MUST_CHECK;
+/* What holds the name of the box. */
+int etc_name(const struct spec *spec, struct err *e) MUST_CHECK;
 
 #endif

@@ -54,17 +54,19 @@ static bool may_go_on(int go)
 
 /* The outer process starts the other side while the box may still have another mount
  * namespace, which slirp4netns makes for itself. */
-static int connect_net(const struct spec *spec, int go, int answer, struct err *e)
+static int connect_net(const struct spec *spec, int go, int net_made, struct err *e)
 {
-    if (net_make(spec, e) < 0 || fd_write_all(answer, BOX_NET_MADE, e) < 0) {
+    if (net_make(spec, e) < 0 || fd_write_all(net_made, S("n"), e) < 0) {
         return -1;
     }
     return may_go_on(go) ? 0 : err_set(e, ERR_CANCELLED, "nobody wants the sandbox any more");
 }
 
-static int set_up(const struct spec *spec, struct box_fds *fds, int go, int answer, struct err *e)
+/* All that can be done before anybody asks for the box. */
+static int set_up(const struct spec *spec, struct box_fds *fds, int go, int net_made, struct err *e)
 {
-    int keep[] = {fds->listener, fds->end, fds->oom, fds->memory, fds->keep, fds->net, go, answer};
+    int keep[] = {CONTROL_FD, fds->listener, fds->end, fds->oom, fds->memory,
+                  fds->pids,  fds->keep,     fds->net, go,       net_made};
 
     if (fds_close_others(keep, COUNTOF(keep), e) < 0) {
         return -1;
@@ -74,50 +76,52 @@ static int set_up(const struct spec *spec, struct box_fds *fds, int go, int answ
     }
     /* While we are dumpable and have the uid that owns it: the file stays usable. */
     fds->oom_adj = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
-    if (ids_enter(spec, e) < 0) {
+    if (ids_enter(spec, e) < 0 || raise_loopback(e) < 0) {
         return -1;
     }
+    if (spec->net_program != NULL && connect_net(spec, go, net_made, e) < 0) {
+        return -1;
+    }
+    (void)close(go);
+    (void)close(net_made);
+    return rootfs_build(spec, e) < 0 ? -1 : reopen_stdio(e);
+}
+
+static int obey(const struct spec *spec, struct err *e)
+{
     if (sethostname(spec->hostname, strlen(spec->hostname)) < 0) {
         return err_sys(e, errno, "set the hostname");
     }
-    if (raise_loopback(e) < 0 ||
-        (spec->net_program != NULL && connect_net(spec, go, answer, e) < 0)) {
-        return -1;
-    }
-    if (rootfs_build(spec, e) < 0 || reopen_stdio(e) < 0) {
-        return -1;
-    }
-    return limits_seal(spec, e);
+    return rootfs_finish(spec, e) < 0 ? -1 : limits_seal(spec, e);
 }
 
-void box_init(const struct spec *spec, struct box_fds fds, int go, int answer)
+static int become_init(struct spec *spec, struct box_fds *fds, struct arena *a,
+                       struct server *server, struct err *e)
 {
+    if (box_say(FRAME_PREPARED, e) < 0 || spec_read_order(CONTROL_FD, a, spec, e) < 0 ||
+        obey(spec, e) < 0 || server_prepare(server, spec, fds, e) < 0) {
+        return -1;
+    }
+    /* Whoever ordered it may be gone: then nobody knows of the box. */
+    return box_say(FRAME_READY, e);
+}
+
+void box_init(const struct spec *spec, struct box_fds fds, int go, int net_made)
+{
+    struct spec own = *spec;
+    struct arena a own_arena = {0};
     struct server server;
-    struct buf said own_buf = {0};
     struct err e;
-    int rc;
 
     if (!may_go_on(go)) {
         _exit(1);
     }
-    buf_init(&said, 4096);
-    rc = set_up(spec, &fds, go, answer, &e);
-    if (rc == 0) {
-        rc = server_prepare(&server, spec, &fds, &e);
-    }
-    if (rc == 0) {
-        buf_add(&said, S("ready"));
-    } else {
-        box_put_fail(&said, &e);
-    }
-    if (fd_write_all(answer, buf_str(&said), &e) < 0 || rc < 0) {
+    arena_init(&a, 64u << 20);
+    if (set_up(spec, &fds, go, net_made, &e) < 0 || become_init(&own, &fds, &a, &server, &e) < 0) {
+        box_say_failed(&e);
         _exit(1);
     }
-    (void)close(answer);
-    if (!may_go_on(go)) {
-        _exit(1);
-    }
-    (void)close(go);
+    (void)close(CONTROL_FD);
     server_run(&server);
     _exit(0);
 }

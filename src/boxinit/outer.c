@@ -19,7 +19,27 @@
 #include "boxinit/stack.h"
 
 #define LISTEN_BACKLOG 128
-#define ANSWER_MAX     4096
+#define SAY_MAX        1024 /* a struct err fits */
+
+static int say(struct buf *frame, struct err *e)
+{
+    ssize_t n = send(CONTROL_FD, frame->p, frame->len, MSG_NOSIGNAL);
+
+    if (n != (ssize_t)frame->len) {
+        return err_set(e, ERR_CANCELLED, "nobody wants the sandbox any more");
+    }
+    return 0;
+}
+
+int box_say(uint8_t frame, struct err *e)
+{
+    struct buf said own_buf = {0};
+
+    buf_init(&said, SAY_MAX);
+    struct wire_out w = wire_begin(&said, frame);
+    (void)!wire_end(&w);
+    return say(&said, e);
+}
 
 void box_put_fail(struct buf *to, const struct err *why)
 {
@@ -29,6 +49,27 @@ void box_put_fail(struct buf *to, const struct err *why)
     wire_u32(&w, (uint32_t)why->sys);
     wire_str(&w, str_from(why->msg));
     (void)!wire_end(&w); /* a struct err fits */
+}
+
+void box_say_failed(const struct err *why)
+{
+    struct buf said own_buf = {0};
+    struct err ignored;
+
+    buf_init(&said, SAY_MAX);
+    box_put_fail(&said, why);
+    (void)!say(&said, &ignored);
+}
+
+static int say_born(pid_t pid, struct err *e)
+{
+    struct buf said own_buf = {0};
+
+    buf_init(&said, SAY_MAX);
+    struct wire_out w = wire_begin(&said, FRAME_BORN);
+    wire_u32(&w, (uint32_t)pid);
+    (void)!wire_end(&w);
+    return say(&said, e);
 }
 
 /* A child of a program must not inherit what its parent had set up for itself. */
@@ -128,7 +169,7 @@ static int open_host_side(const struct spec *spec, struct box_fds *fds, struct e
     }
     if (join_cgroups(spec, e) < 0 || open_counter(spec->oom_file, &fds->oom, e) < 0 ||
         open_counter(spec->memory_file, &fds->memory, e) < 0 ||
-        make_listener(&fds->listener, e) < 0) {
+        open_counter(spec->pids_file, &fds->pids, e) < 0 || make_listener(&fds->listener, e) < 0) {
         return -1;
     }
     fds->end = openat(FOLDER_FD, END_FILE, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -151,10 +192,10 @@ static int explain_clone(int errnum, struct err *e)
     return err_sys(e, errnum, "make the sandbox's namespaces");
 }
 
-/* The inner process, the pipe that lets it go on, and the one it answers on. */
+/* The inner process, the pipe that lets it go on, and the one that tells of its network. */
 struct inner {
     pid_t pid;
-    int go, answer;
+    int go, net_made;
 };
 
 static int start_inner(const struct spec *spec, const struct box_fds *fds, struct inner *out,
@@ -163,54 +204,33 @@ static int start_inner(const struct spec *spec, const struct box_fds *fds, struc
     unsigned long flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
                           CLONE_NEWUTS | CLONE_NEWCGROUP;
     int go[2];
-    int answer[2];
+    int net_made[2];
 
-    if (pipe2(go, O_CLOEXEC) < 0 || pipe2(answer, O_CLOEXEC) < 0) {
+    if (pipe2(go, O_CLOEXEC) < 0 || pipe2(net_made, O_CLOEXEC) < 0) {
         return err_sys(e, errno, "pipe");
     }
     limits_share();
     out->pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, NULL, NULL, NULL);
     if (out->pid == 0) {
         (void)close(go[1]);
-        (void)close(answer[0]);
-        box_init(spec, *fds, go[0], answer[1]);
+        (void)close(net_made[0]);
+        box_init(spec, *fds, go[0], net_made[1]);
     }
     if (out->pid < 0) {
         return explain_clone(errno, e);
     }
     (void)close(go[0]);
-    (void)close(answer[1]);
+    (void)close(net_made[1]);
     out->go = go[1];
-    out->answer = answer[0];
+    out->net_made = net_made[0];
     return 0;
 }
 
-/* Empty: it is ready. Else its FAIL frame. */
-static int read_answer(const struct inner *inner, struct buf *to, struct err *e)
-{
-    while (true) {
-        char *room = buf_room(to, 512);
-        ssize_t n = room != NULL ? fd_read(inner->answer, room, 512, e) : 0;
-
-        if (n < 0) {
-            return -1;
-        }
-        if (n == 0) {
-            break;
-        }
-        to->len += (size_t)n;
-    }
-    if (to->len == 0) {
-        return err_set(e, ERR_SYSTEM, "the sandbox's first process died while it was set up");
-    }
-    return 0;
-}
-
-/* The inner process, its uids, and the word to go on. */
+/* The inner process, its uids, and the word to go on. From then on it speaks for itself. */
 static int make_inner(const struct spec *spec, struct stack *stack, struct inner *inner,
                       struct err *e)
 {
-    struct box_fds fds = {-1, -1, -1, -1, -1, -1, -1};
+    struct box_fds fds = {-1, -1, -1, -1, -1, -1, -1, -1};
     int lives[2] = {-1, -1};
 
     if (open_host_side(spec, &fds, e) < 0) {
@@ -227,92 +247,56 @@ static int make_inner(const struct spec *spec, struct stack *stack, struct inner
     if (spec->net_program != NULL && stack_open(stack, inner->pid, e) < 0) {
         return -1;
     }
+    if (say_born(inner->pid, e) < 0) {
+        return -1;
+    }
     return fd_write_all(inner->go, S("g"), e);
 }
 
-/* When the inner process has made its side of the network. What it says instead of that
- * is kept for read_answer(). */
+/* When the inner process has made its side of the network. If it ends instead, it has said
+ * why. */
 static int make_network(const struct spec *spec, const struct stack *stack,
-                        const struct inner *inner, struct buf *answer, struct err *e)
+                        const struct inner *inner, struct err *e)
 {
-    while (answer->len < BOX_NET_MADE.len) {
-        char bytes[4];
-        ssize_t n = fd_read(inner->answer, bytes, BOX_NET_MADE.len - answer->len, e);
+    char byte;
+    ssize_t n = fd_read(inner->net_made, &byte, 1, e);
 
-        if (n <= 0) {
-            return (int)n;
-        }
-        buf_add(answer, (struct str){bytes, (size_t)n});
+    if (n <= 0) {
+        return (int)n;
     }
-    if (!str_eq(buf_str(answer), BOX_NET_MADE)) {
-        return 0;
-    }
-    buf_clear(answer);
     if (stack_start(stack, spec, e) < 0) {
         return -1;
     }
     return fd_write_all(inner->go, S("g"), e);
 }
 
-static int make(const struct spec *spec, struct inner *inner, struct buf *report, struct err *e)
+static int make_box(struct inner *inner, struct err *e)
 {
     struct stack stack = {-1, -1, -1};
-    struct buf answer own_buf = {0};
-    struct wire_out w;
-
-    if (make_inner(spec, &stack, inner, e) < 0) {
-        return -1;
-    }
-    buf_init(&answer, ANSWER_MAX);
-    if (spec->net_program != NULL && make_network(spec, &stack, inner, &answer, e) < 0) {
-        return -1;
-    }
-    if (read_answer(inner, &answer, e) < 0) {
-        return -1;
-    }
-    if (!str_eq(buf_str(&answer), S("ready"))) {
-        buf_add(report, buf_str(&answer));
-        return 1;
-    }
-    w = wire_begin(report, FRAME_READY);
-    wire_u32(&w, (uint32_t)inner->pid);
-    return wire_end(&w) ? 0 : err_set(e, ERR_BUG, "the report does not fit");
-}
-
-static int make_box(struct buf *report, struct inner *inner, struct err *e)
-{
     struct arena a own_arena = {0};
     struct spec spec;
 
     arena_init(&a, 64u << 20);
-    if (null_stdio(e) < 0 || cloexec_all(e) < 0 || spec_read(SPEC_FD, &a, &spec, e) < 0) {
+    if (null_stdio(e) < 0 || cloexec_all(e) < 0 || spec_read(SPEC_FD, &a, &spec, e) < 0 ||
+        make_inner(&spec, &stack, inner, e) < 0) {
         return -1;
     }
-    return make(&spec, inner, report, e);
+    return spec.net_program != NULL ? make_network(&spec, &stack, inner, e) : 0;
 }
 
 int box_make(void)
 {
-    struct buf report own_buf = {0};
     struct inner inner = {-1, -1, -1};
     struct err e;
-    int rc;
 
     reset_process();
-    buf_init(&report, ANSWER_MAX);
-    rc = make_box(&report, &inner, &e);
-    if (rc < 0) {
-        box_put_fail(&report, &e);
-    }
-    /* First the report, then the word that lets the box live: if the server is gone, the
-     * box goes too. */
-    if (fd_write_all(REPORT_FD, buf_str(&report), &e) == 0 && rc == 0 &&
-        fd_write_all(inner.go, S("g"), &e) == 0) {
+    if (make_box(&inner, &e) == 0) {
         return 0;
     }
     if (inner.pid > 0) {
         (void)kill(inner.pid, SIGKILL);
         (void)waitpid(inner.pid, NULL, 0);
     }
+    box_say_failed(&e);
     return 1;
 }

@@ -1,17 +1,17 @@
 /*
  * rootfs.c - the file system that a box sees.
  *
- * A small tmpfs becomes the new root at once (pivot_root), with the host's whole tree
- * below it at /.host. Everything else is then built in place, the host's pieces from
- * below /.host, and in the end /.host is detached and the root made read-only. So no
- * step can show more than it names, and a forgotten one shows nothing.
+ * A small tmpfs becomes the new root at once (pivot_root), with another one at /.apart,
+ * and the host's whole tree in that. Everything else is then built in place from these
+ * two, in the end /.apart is detached, with all below it, and the root made read-only. So
+ * no step can show more than it names, and a forgotten one shows nothing.
  *
- * All that can be written lies in one tmpfs, whose size is the disk limit; its
+ * All that can be written lies in the tmpfs at /.apart, whose size is the disk limit; its
  * folders are shown at /tmp, /home/user, /workspace and so on. It is seen nowhere as a
  * whole and goes when the mount namespace goes.
  *
- * Host paths are resolved inside /.host (RESOLVE_IN_ROOT): an absolute link on the
- * host must not be followed in the new root, nor the other way round.
+ * Host paths are resolved inside of the host's tree (RESOLVE_IN_ROOT): an absolute link
+ * on the host must not be followed in the new root, nor the other way round.
  */
 #include "boxinit/rootfs.h"
 
@@ -33,8 +33,6 @@
 #include "boxinit/bind.h"
 #include "boxinit/etc.h"
 
-#define HOST    "/.host"
-#define WRITE   "/.write"
 #define BLOCK   4096
 #define INO_MIN 16384
 #define INO_MAX 1048576
@@ -82,10 +80,12 @@ static int enter_new_root(struct err *e)
         return err_sys(e, errno, "make the mounts private");
     }
     if (mount_tmpfs("/proc", "mode=755,size=4m,nr_inodes=4096", e) < 0 ||
-        make_dir("/proc" HOST, 0700, e) < 0) {
+        make_dir("/proc" ROOTFS_APART, 0700, e) < 0 ||
+        mount_tmpfs("/proc" ROOTFS_APART, "mode=755,size=4m,nr_inodes=4096", e) < 0 ||
+        make_dir("/proc" ROOTFS_HOST, 0700, e) < 0) {
         return -1;
     }
-    if (syscall(SYS_pivot_root, "/proc", "/proc" HOST) < 0) {
+    if (syscall(SYS_pivot_root, "/proc", "/proc" ROOTFS_HOST) < 0) {
         return err_sys(e, errno, "change the root");
     }
     if (chdir("/") < 0) {
@@ -105,12 +105,17 @@ static int open_on_host(int host, const char *path)
     return (int)syscall(SYS_openat2, host, path, &how, sizeof(how));
 }
 
+/* The folders above, which are mostly there. */
 static int make_parents(const char *path, struct err *e)
 {
     struct arena a own_arena = {0};
 
     arena_init(&a, 64u << 10);
-    return fd_mkdirs(arena_cstr(&a, path_dir(str_from(path))), 0755, e);
+    struct str dir = path_dir(str_from(path));
+    if (str_eq(dir, S("/")) || str_eq(dir, S("/etc"))) {
+        return 0;
+    }
+    return fd_mkdirs(arena_cstr(&a, dir), 0755, e);
 }
 
 /* One entry of the host at the same place in the box, read-only; a link is made again
@@ -143,7 +148,7 @@ static int show_host_path(int host, const char *path, struct err *e)
         return err_set(e, ERR_INVALID, "%s is neither a folder nor a file: not shown to a sandbox",
                        path);
     }
-    if ((S_ISDIR(is.st_mode) ? fd_mkdirs(path, 0755, e) : make_file(path, e)) < 0) {
+    if ((S_ISDIR(is.st_mode) ? make_dir(path, 0755, e) : make_file(path, e)) < 0) {
         return -1;
     }
     return bind_tree(from, path, BIND_RDONLY | BIND_NODEV, e);
@@ -192,7 +197,7 @@ static int show_writable(const struct spec *spec, const struct writable *w, stru
 {
     char path[64];
 
-    (void)snprintf(path, sizeof(path), WRITE "/%s", w->name);
+    (void)snprintf(path, sizeof(path), ROOTFS_APART "/%s", w->name);
     if (make_dir(path, 0700, e) < 0 || make_dir(w->at, 0755, e) < 0) {
         return -1;
     }
@@ -215,23 +220,11 @@ static int make_writable(const struct spec *spec, struct err *e)
         {"home", BOX_HOME, 0755, true}, {"work", BOX_WORK_DIR, 0755, true},
         {"run", "/run", 0755, true},    {"shm", "/dev/shm", 01777, false},
     };
-    uint64_t inodes = spec->disk_bytes / BLOCK;
-    char options[96];
 
-    inodes = inodes < INO_MIN ? INO_MIN : inodes;
-    inodes = inodes > INO_MAX ? INO_MAX : inodes;
-    (void)snprintf(options, sizeof(options), "mode=755,size=%llu,nr_inodes=%llu",
-                   (unsigned long long)spec->disk_bytes, (unsigned long long)inodes);
-    if (make_dir(WRITE, 0755, e) < 0 || mount_tmpfs(WRITE, options, e) < 0) {
-        return -1;
-    }
     for (size_t i = 0; i < COUNTOF(places); i++) {
         if (show_writable(spec, &places[i], e) < 0) {
             return -1;
         }
-    }
-    if (umount2(WRITE, MNT_DETACH) < 0 || rmdir(WRITE) < 0) {
-        return err_sys(e, errno, "hide the whole of the writable space");
     }
     return make_link("/run", "/var/run", e);
 }
@@ -380,11 +373,8 @@ static int make_proc(struct err *e)
 
 static int leave_host(struct err *e)
 {
-    if (umount2(HOST, MNT_DETACH) < 0 || rmdir(HOST) < 0) {
+    if (umount2(ROOTFS_APART, MNT_DETACH) < 0 || rmdir(ROOTFS_APART) < 0) {
         return err_sys(e, errno, "let go of the host's files");
-    }
-    if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0) {
-        return err_sys(e, errno, "make the root read-only");
     }
     if (chdir(BOX_WORK_DIR) < 0) {
         return err_sys(e, errno, "enter " BOX_WORK_DIR);
@@ -397,7 +387,7 @@ int rootfs_build(const struct spec *spec, struct err *e)
     if (enter_new_root(e) < 0) {
         return -1;
     }
-    int host own_fd = open(HOST, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int host own_fd = open(ROOTFS_HOST, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (host < 0) {
         return err_sys(e, errno, "open the host's root");
     }
@@ -406,4 +396,31 @@ int rootfs_build(const struct spec *spec, struct err *e)
         return -1;
     }
     return leave_host(e);
+}
+
+/* The places that can be written are one file system: its size is set at one of them. */
+static int resize(uint64_t bytes, struct err *e)
+{
+    uint64_t inodes = bytes / BLOCK;
+    char options[96];
+
+    inodes = inodes < INO_MIN ? INO_MIN : inodes;
+    inodes = inodes > INO_MAX ? INO_MAX : inodes;
+    (void)snprintf(options, sizeof(options), "size=%llu,nr_inodes=%llu", (unsigned long long)bytes,
+                   (unsigned long long)inodes);
+    if (mount(NULL, BOX_WORK_DIR, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV, options) < 0) {
+        return err_sys(e, errno, "set the size of the disk");
+    }
+    return 0;
+}
+
+int rootfs_finish(const struct spec *spec, struct err *e)
+{
+    if (etc_name(spec, e) < 0 || resize(spec->disk_bytes, e) < 0) {
+        return -1;
+    }
+    if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0) {
+        return err_sys(e, errno, "make the root read-only");
+    }
+    return 0;
 }

@@ -4,8 +4,14 @@
 
 #include "boxinit/spec.h"
 
+/* While a root is built: the tmpfs of all that can be written, and the host's tree in it. */
+#define ROOTFS_APART "/.apart"
+#define ROOTFS_HOST  ROOTFS_APART "/host"
+
 /* Inner process, in its own mount namespace with all capabilities there: builds the
  * new root, moves into it and lets go of the host's. */
 int rootfs_build(const struct spec *spec, struct err *e) MUST_CHECK;
+/* What the order says of it: its name and its size. Nobody can change it then. */
+int rootfs_finish(const struct spec *spec, struct err *e) MUST_CHECK;
 
 #endif

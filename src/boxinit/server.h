@@ -43,7 +43,7 @@ struct watch {
 
 /* Descriptors that PID 1 was born with. -1: none. */
 struct box_fds {
-    int listener, end, oom, memory, keep;
+    int listener, end, oom, memory, pids, keep;
     int net;     /* end of a pipe: the network lives as long as it is open */
     int oom_adj; /* its own oom_score_adj, for writing */
 };

@@ -1,6 +1,7 @@
 #include "boxinit/spec.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <string.h>
 
 #include "agent/proto.h"
@@ -157,9 +158,9 @@ static int check_file(struct str path, struct arena *a, const char **out, struct
 
 /* The frame's fields as they come, before they are checked. */
 struct raw_spec {
-    struct str hostname, oom_file, memory_file, net_program;
-    const struct str *env, *ro_binds, *etc_binds, *cgroups, *closed;
-    size_t n_env, n_ro_binds, n_etc_binds, n_cgroups, n_closed;
+    struct str oom_file, memory_file, pids_file, net_program;
+    const struct str *ro_binds, *etc_binds, *cgroups, *closed;
+    size_t n_ro_binds, n_etc_binds, n_cgroups, n_closed;
     uint8_t uid_mode, network;
 };
 
@@ -190,24 +191,16 @@ static bool get_fields(struct str fields, struct arena *a, struct raw_spec *raw,
 {
     struct wire_in in = wire_read(fields);
 
-    raw->hostname = wire_get_str(&in);
     raw->uid_mode = wire_get_u8(&in);
     out->first_uid = wire_get_u32(&in);
     out->first_gid = wire_get_u32(&in);
     out->range = wire_get_u32(&in);
-    raw->n_env = wire_get_list(&in, a, ENV_MAX, &raw->env);
     raw->n_ro_binds = wire_get_list(&in, a, SPEC_BINDS_MAX, &raw->ro_binds);
     raw->n_etc_binds = wire_get_list(&in, a, SPEC_BINDS_MAX, &raw->etc_binds);
-    out->disk_bytes = wire_get_u64(&in);
-    out->memory_bytes = wire_get_u64(&in);
-    out->pids = wire_get_u32(&in);
-    out->open_files = wire_get_u32(&in);
     raw->n_cgroups = wire_get_list(&in, a, SPEC_CGROUPS_MAX, &raw->cgroups);
     raw->oom_file = wire_get_str(&in);
     raw->memory_file = wire_get_str(&in);
-    out->memory_limit = wire_get_u64(&in);
-    out->lifetime_ms = wire_get_u64(&in);
-    out->idle_ms = wire_get_u64(&in);
+    raw->pids_file = wire_get_str(&in);
     raw->network = wire_get_u8(&in);
     out->keep_fd = wire_get_u8(&in) != 0;
     if (raw->network == NET_INTERNET) {
@@ -217,25 +210,10 @@ static bool get_fields(struct str fields, struct arena *a, struct raw_spec *raw,
     return wire_done(&in);
 }
 
-static int check_numbers(const struct raw_spec *raw, const struct spec *s, struct err *e)
+static int other_version(struct err *e)
 {
-    if (!hostname_ok(raw->hostname)) {
-        return err_set(e, ERR_INVALID,
-                       "hostname \"%.*s\": 1 to 64 letters, digits, '-' and '.' are accepted",
-                       STR_ARG(raw->hostname));
-    }
-    if (s->disk_bytes < SPEC_DISK_MIN || s->disk_bytes > INT64_MAX) {
-        return err_set(e, ERR_INVALID, "disk_bytes %llu; at least %u are needed",
-                       (unsigned long long)s->disk_bytes, SPEC_DISK_MIN);
-    }
-    if (raw->network > NET_INTERNET) {
-        return err_set(e, ERR_UNSUPPORTED, "network %u; none (0) and internet (1) are known",
-                       raw->network);
-    }
-    if (s->lifetime_ms > INT64_MAX / 2 || s->idle_ms > INT64_MAX / 2) {
-        return err_set(e, ERR_INVALID, "lifetime_ms or idle_ms is too large");
-    }
-    return check_ids(raw->uid_mode, s, e);
+    return err_set(e, ERR_PROTOCOL,
+                   "the spec cannot be read: server and boxinit are not of one version");
 }
 
 int spec_parse(struct str fields, struct arena *a, struct spec *out, struct err *e)
@@ -244,25 +222,90 @@ int spec_parse(struct str fields, struct arena *a, struct spec *out, struct err 
     struct raw_spec raw = {0};
 
     if (!get_fields(fields, a, &raw, &s)) {
-        return err_set(e, ERR_PROTOCOL,
-                       "the spec cannot be read: server and boxinit are not of "
-                       "one version");
+        return other_version(e);
     }
-    if (check_numbers(&raw, &s, e) < 0 || copy_env(raw.env, raw.n_env, a, &s, e) < 0 ||
+    if (raw.network > NET_INTERNET) {
+        return err_set(e, ERR_UNSUPPORTED, "network %u; none (0) and internet (1) are known",
+                       raw.network);
+    }
+    if (check_ids(raw.uid_mode, &s, e) < 0 ||
         copy_list(raw.ro_binds, raw.n_ro_binds, a, check_ro_bind, &s.ro_binds, e) < 0 ||
         copy_list(raw.etc_binds, raw.n_etc_binds, a, check_etc_bind, &s.etc_binds, e) < 0 ||
         copy_list(raw.cgroups, raw.n_cgroups, a, check_cgroup, &s.cgroup_procs, e) < 0 ||
         check_file(raw.oom_file, a, &s.oom_file, e) < 0 ||
-        check_file(raw.memory_file, a, &s.memory_file, e) < 0 || copy_network(&raw, a, &s, e) < 0) {
+        check_file(raw.memory_file, a, &s.memory_file, e) < 0 ||
+        check_file(raw.pids_file, a, &s.pids_file, e) < 0 || copy_network(&raw, a, &s, e) < 0) {
         return -1;
     }
     s.uid_mode = (enum uid_mode)raw.uid_mode;
-    s.hostname = arena_cstr(a, raw.hostname);
     s.n_ro_binds = raw.n_ro_binds;
     s.n_etc_binds = raw.n_etc_binds;
     s.n_cgroup_procs = raw.n_cgroups;
     *out = s;
     return 0;
+}
+
+/* ---- the order --------------------------------------------------------------- */
+
+static int check_order(struct str hostname, const struct spec *s, struct err *e)
+{
+    if (!hostname_ok(hostname)) {
+        return err_set(e, ERR_INVALID,
+                       "hostname \"%.*s\": 1 to 64 letters, digits, '-' and '.' are accepted",
+                       STR_ARG(hostname));
+    }
+    if (s->disk_bytes < SPEC_DISK_MIN || s->disk_bytes > INT64_MAX) {
+        return err_set(e, ERR_INVALID, "disk_bytes %llu; at least %u are needed",
+                       (unsigned long long)s->disk_bytes, SPEC_DISK_MIN);
+    }
+    if (s->lifetime_ms > INT64_MAX / 2 || s->idle_ms > INT64_MAX / 2) {
+        return err_set(e, ERR_INVALID, "lifetime_ms or idle_ms is too large");
+    }
+    return 0;
+}
+
+int spec_parse_order(struct str fields, struct arena *a, struct spec *out, struct err *e)
+{
+    struct wire_in in = wire_read(fields);
+    struct spec s = *out;
+    const struct str *env = NULL;
+    struct str hostname = wire_get_str(&in);
+    size_t n_env = wire_get_list(&in, a, ENV_MAX, &env);
+
+    s.disk_bytes = wire_get_u64(&in);
+    s.memory_bytes = wire_get_u64(&in);
+    s.pids = wire_get_u32(&in);
+    s.open_files = wire_get_u32(&in);
+    s.memory_limit = wire_get_u64(&in);
+    s.lifetime_ms = wire_get_u64(&in);
+    s.idle_ms = wire_get_u64(&in);
+    if (!wire_done(&in)) {
+        return other_version(e);
+    }
+    if (check_order(hostname, &s, e) < 0 || copy_env(env, n_env, a, &s, e) < 0) {
+        return -1;
+    }
+    s.hostname = arena_cstr(a, hostname);
+    *out = s;
+    return 0;
+}
+
+/* ---- reading ----------------------------------------------------------------- */
+
+/* One more piece; 0 at the end. */
+static ssize_t read_more(int fd, struct buf *to, struct err *e)
+{
+    char *room = buf_room(to, 4096);
+    ssize_t n;
+
+    if (room == NULL) {
+        return err_set(e, ERR_PROTOCOL, "the spec is longer than a frame may be");
+    }
+    n = fd_read(fd, room, 4096, e);
+    if (n > 0) {
+        to->len += (size_t)n;
+    }
+    return n;
 }
 
 int spec_read(int fd, struct arena *a, struct spec *out, struct err *e)
@@ -272,27 +315,38 @@ int spec_read(int fd, struct arena *a, struct spec *out, struct err *e)
     ssize_t n;
 
     buf_init(&bytes, FRAME_MAX + FRAME_HEADER);
-    while (true) {
-        char *room = buf_room(&bytes, 4096);
-
-        if (room == NULL) {
-            return err_set(e, ERR_PROTOCOL, "the spec is longer than a frame may be");
-        }
-        n = fd_read(fd, room, 4096, e);
-        if (n < 0) {
-            return err_wrap(e, "read the spec");
-        }
-        if (n == 0) {
-            break;
-        }
-        bytes.len += (size_t)n;
+    do {
+        n = read_more(fd, &bytes, e);
+    } while (n > 0);
+    if (n == 0) {
+        n = wire_parse(buf_str(&bytes), &frame, e);
     }
-    n = wire_parse(buf_str(&bytes), &frame, e);
     if (n < 0) {
-        return err_wrap(e, "spec");
+        return err_wrap(e, "read the spec");
     }
     if (n == 0 || (size_t)n != bytes.len || frame.type != FRAME_SPEC) {
         return err_set(e, ERR_PROTOCOL, "descriptor %d must give one spec frame and end", fd);
     }
     return spec_parse(frame.fields, a, out, e);
+}
+
+int spec_read_order(int fd, struct arena *a, struct spec *out, struct err *e)
+{
+    struct buf bytes own_buf = {0};
+    struct frame frame;
+    ssize_t n = 0;
+
+    buf_init(&bytes, FRAME_MAX + FRAME_HEADER);
+    while (n == 0) {
+        struct pollfd readable = {.fd = fd, .events = POLLIN};
+
+        if (poll(&readable, 1, ORDER_WAIT_MS) <= 0 || read_more(fd, &bytes, e) <= 0) {
+            return err_set(e, ERR_CANCELLED, "nobody wants the sandbox any more");
+        }
+        n = wire_parse(buf_str(&bytes), &frame, e);
+    }
+    if (n < 0 || (size_t)n != bytes.len || frame.type != FRAME_ORDER) {
+        return err_set(e, ERR_PROTOCOL, "descriptor %d must give one order", fd);
+    }
+    return spec_parse_order(frame.fields, a, out, e);
 }

@@ -1,4 +1,5 @@
-/* spec.h - what kind of box is wanted: FRAME_SPEC of agent/proto.h, read and checked. */
+/* spec.h - what kind of box is wanted: FRAME_SPEC and FRAME_ORDER of agent/proto.h, read and
+ * checked. */
 #ifndef BOXINIT_SPEC_H
 #define BOXINIT_SPEC_H
 
@@ -22,30 +23,37 @@ enum uid_mode {
 };
 
 struct spec {
-    const char *hostname;
     enum uid_mode uid_mode;
     uint32_t first_uid, first_gid, range;
-    const struct str *env; /* terminated, so .p goes to C interfaces */
-    size_t n_env;
     const char *const *ro_binds;
     const char *const *etc_binds; /* below /etc */
     const char *const *cgroup_procs;
     size_t n_ro_binds, n_etc_binds, n_cgroup_procs;
-    uint64_t disk_bytes;
-    uint64_t memory_bytes; /* rlimits of commands; 0: none */
-    uint32_t pids, open_files;
-    const char *oom_file, *memory_file; /* "" none */
-    uint64_t memory_limit;
-    uint64_t lifetime_ms, idle_ms; /* 0: none */
+    const char *oom_file, *memory_file, *pids_file; /* "" none */
     bool keep_fd;
     const char *net_program; /* NULL: no network */
     const struct in_addr *closed;
     size_t n_closed;
+
+    /* What the order says; nothing until it has come. */
+    const char *hostname;
+    const struct str *env; /* terminated, so .p goes to C interfaces */
+    size_t n_env;
+    uint64_t disk_bytes;
+    uint64_t memory_bytes; /* rlimits of commands; 0: none */
+    uint32_t pids, open_files;
+    uint64_t memory_limit;
+    uint64_t lifetime_ms, idle_ms; /* 0: none */
 };
 
 /* The fields of a spec frame. Everything in *out lives in the arena. */
 int spec_parse(struct str fields, struct arena *a, struct spec *out, struct err *e) MUST_CHECK;
-/* One frame from the descriptor, then its end. */
+/* The fields of an order, which are added to *out. */
+int spec_parse_order(struct str fields, struct arena *a, struct spec *out, struct err *e)
+    MUST_CHECK;
+/* One spec frame from the descriptor, then its end. */
 int spec_read(int fd, struct arena *a, struct spec *out, struct err *e) MUST_CHECK;
+/* One order from the control. ERR_CANCELLED: nobody wants the box any more. */
+int spec_read_order(int fd, struct arena *a, struct spec *out, struct err *e) MUST_CHECK;
 
 #endif

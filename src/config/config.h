@@ -44,6 +44,7 @@ struct config {
     int64_t open_files;   /* 4096 */
     int64_t idle_s;       /* 1800 */
     int64_t lifetime_s;   /* 0: no hard end unless asked */
+    int64_t pool;         /* local boxes that are made in advance, at most */
     int64_t max_boxes;    /* 0: no limit; live boxes that we made, over all instances */
 
     struct str
@@ -70,6 +71,7 @@ struct config_flags { /* from the command line; empty: not given */
     struct str config_file;
     struct str toolset;
     struct str program; /* argv[0] */
+    bool once;          /* one command and no more: nothing is made in advance */
 };
 
 void config_load(struct config *c, const struct config_flags *flags);

@@ -65,7 +65,9 @@ enum setting_type {
     X("local.lifetime", SECONDS, lifetime_s, 1, INT32_TOP, ZERO, "0", "ANYBOX_LOCAL_LIFETIME",     \
       "seconds after which a local sandbox ends in any case; 0: none")                             \
     X("local.max_boxes", INTEGER, max_boxes, 1, 1000000, ZERO, "0", "ANYBOX_LOCAL_MAX_BOXES",      \
-      "local sandboxes at the same time, over all running instances; 0: no limit")
+      "local sandboxes at the same time, over all running instances; 0: no limit")                 \
+    X("local.pool", INTEGER, pool, 1, 64, ZERO, "8", "ANYBOX_LOCAL_POOL",                          \
+      "local sandboxes made in advance, at most, once the first was asked for; 0: none")
 
 struct setting {
     const char *key;

@@ -94,6 +94,7 @@ static struct provider *open_local(const struct config *config, struct err *e)
         .state_dir = config->state_dir,
         .program_dir = proc_self_dir(&scratch),
         .defaults = local_defaults(config),
+        .pool = (unsigned)config->pool,
     };
     return ops->open(&conf, e);
 }

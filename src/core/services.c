@@ -35,6 +35,9 @@ int services_init(struct services *s, const struct config_flags *flags, struct e
 {
     *s = (struct services){.config = xcalloc(1, sizeof(*s->config))};
     config_load(s->config, flags);
+    if (flags->once) {
+        s->config->pool = 0;
+    }
     start_log(s->config);
     s->store = store_new(s->config->state_dir);
     s->boxes = boxes_new(s->config, s->store, e);

@@ -341,6 +341,7 @@ struct provider_conf {
     struct str state_dir;   /* where it may keep things, 0700, exists */
     struct str program_dir; /* where boxinit lies */
     struct limits defaults; /* what a box gets that asks for nothing; 0: no limit */
+    unsigned pool;          /* boxes made in advance, at most */
 };
 
 struct provider_ops {

@@ -23,7 +23,7 @@ EXEC, ATTACH, INPUT, DETACH, KILL, STATE = 1, 2, 3, 4, 5, 6
 STAT, LIST, READ, WRITE, MKDIR, REMOVE = 10, 11, 12, 13, 14, 15
 USAGE, EXTEND, SHUTDOWN = 20, 21, 22
 HELLO, STARTED, DATA, ENDED, TASK, ENTRY, CHUNK, USAGE_IS, OK, FAIL = range(64, 74)
-SPEC, READY = 100, 101
+SPEC, BORN, PREPARED, ORDER, READY = range(100, 105)
 PARENTS, APPEND, NEW = 1, 2, 4
 
 KINDS = ["none", "invalid", "not_found", "exists", "denied", "unsupported", "limit", "timeout",
@@ -280,10 +280,10 @@ class Box:
     """A box with a folder of its own. mode: 0 one uid, 1 a range written by root."""
 
     def __init__(self, mode=None, env=ENV, ro_binds=RO_BINDS, etc_binds=ETC_BINDS, disk=64 << 20,
-                 memory=0, pids=0, files=0, cgroups=(), oom_file="", memory_file="",
+                 memory=0, pids=0, files=0, cgroups=(), oom_file="", memory_file="", pids_file="",
                  memory_limit=0, lifetime_ms=0, idle_ms=0, network=0, first=1_000_000_000,
                  first_gid=None, hostname="box", run_as=None, keep_fd=False, size=65536,
-                 prefix=(), chown=None, without=(), raw_spec=None):
+                 prefix=(), chown=None, without=(), raw_spec=None, raw_order=None):
         root = os.geteuid() == 0
         self.mode = (1 if root and run_as is None else 0) if mode is None else mode
         self.folder = tempfile.mkdtemp(prefix="anybox-test-")
@@ -292,22 +292,23 @@ class Box:
             owner = run_as if chown is None else chown
             os.chown(self.folder, owner, owner)
         spec = raw_spec if raw_spec is not None else (
-            text(hostname) + u8(self.mode) + u32(first) +
-            u32(first if first_gid is None else first_gid) + u32(size) + names(env) +
-            names(ro_binds) + names(etc_binds) + u64(disk) + u64(memory) + u32(pids) + u32(files) +
-            names(cgroups) + text(oom_file) + text(memory_file) + u64(memory_limit) +
-            u64(lifetime_ms) + u64(idle_ms) + u8(network) + u8(keep_fd))
+            u8(self.mode) + u32(first) + u32(first if first_gid is None else first_gid) +
+            u32(size) + names(ro_binds) + names(etc_binds) + names(cgroups) + text(oom_file) +
+            text(memory_file) + text(pids_file) + u8(network) + u8(keep_fd))
+        order = raw_order if raw_order is not None else (
+            text(hostname) + names(env) + u64(disk) + u64(memory) + u32(pids) + u32(files) +
+            u64(memory_limit) + u64(lifetime_ms) + u64(idle_ms))
         try:
-            self.start(frame(SPEC, spec), run_as, list(prefix), without)
+            self.start(frame(SPEC, spec), frame(ORDER, order), run_as, list(prefix), without)
         except BaseException:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
 
-    def start(self, spec, run_as, prefix, without):
+    def start(self, spec, order, run_as, prefix, without):
         spec_r, spec_w = os.pipe()
-        report_r, report_w = os.pipe()
+        control, theirs = socket.socketpair()
         folder = os.open(self.folder, os.O_PATH)
-        fds = [spec_r, report_w, folder]
+        fds = [spec_r, theirs.detach(), folder]
 
         def place():
             copies = [os.dup2(fd, 200 + i) for i, fd in enumerate(fds)]
@@ -322,21 +323,32 @@ class Box:
                 forget_syscall(nr)
 
         with subprocess.Popen(prefix + [BOXINIT, "box"], preexec_fn=place, close_fds=False,
-                              env={}, stdin=subprocess.DEVNULL) as p:
+                              env={}, stdin=subprocess.DEVNULL) as p, control:
             for fd in fds:
                 os.close(fd)
             with os.fdopen(spec_w, "wb") as f:
                 f.write(spec)
-            with os.fdopen(report_r, "rb") as f:
-                report = f.read()
-        if report == b"":
-            raise AssertionError(f"no report, exit code {p.returncode}")
-        kind, fields = report[4], report[5:]
-        if kind == FAIL:
-            assert p.returncode == 1
-            raise failed(fields)
-        assert kind == READY and p.returncode == 0
-        self.pid = struct.unpack("<I", fields)[0]
+            self.give_order(control, order)
+        assert p.returncode == (0 if self.pid else 1)
+
+    def give_order(self, control, order):
+        """The whole conversation on the control, up to READY."""
+        control.settimeout(60)
+        with control.makefile("rb") as said:
+            def expect(want):
+                head = said.read(4)
+                assert len(head) == 4, f"boxinit ended before frame {want}"
+                body = said.read(struct.unpack("<I", head)[0])
+                if body[0] == FAIL:
+                    raise failed(body[1:])
+                assert body[0] == want, f"frame {body[0]}, not {want}"
+                return body[1:]
+
+            self.pid = struct.unpack("<I", expect(BORN))[0]
+            assert expect(PREPARED) == b""
+            control.sendall(order)
+            assert expect(READY) == b""
+            assert said.read() == b"", "PID 1 keeps its control"
 
     def connect(self, timeout=15):
         return Conn(self.folder, timeout)

@@ -105,8 +105,9 @@ class Install:
 class Host:
     """One test's world: a state folder, a project folder, and the programs it started."""
 
-    def __init__(self, install, tier, folder):
+    def __init__(self, install, tier, folder, pool=None):
         self.install, self.tier, self.folder = install, tier, folder
+        self.pool = {} if pool is None else {"ANYBOX_LOCAL_POOL": str(pool)}
         self.home, self.project, self.user_home = folder / "s", folder / "proj", folder / "home"
         self.stderr_file = folder / "stderr"
         for path in self.project, self.user_home:
@@ -119,7 +120,8 @@ class Host:
     def env(self, **more):
         """What the SDKs pass to a server, and where its state is."""
         return {"HOME": str(self.user_home), "PATH": SYSTEM_PATH, "TERM": "xterm", "SHELL": "/bin/sh",
-                "USER": "tester", "LOGNAME": "tester", "ANYBOX_HOME": str(self.home), **more}
+                "USER": "tester", "LOGNAME": "tester", "ANYBOX_HOME": str(self.home),
+                **self.pool, **more}
 
     def server(self, *args, env=None, cwd=None, program=None, **more):
         """A running stdio server with a client that has shaken hands."""
@@ -170,6 +172,10 @@ class Host:
         """Remembers which boxes this state folder has known, before they are deleted."""
         if self.home.is_dir():
             self.ids |= {p.name for p in self.home.rglob("*") if re.fullmatch("[0-9a-f]{32}", p.name)}
+            for info in self.home.glob("boxes/*/info"):  # cgroups have names of their own
+                with contextlib.suppress(FileNotFoundError):
+                    text = info.read_text("utf-8", "replace")
+                    self.ids |= set(re.findall("anybox[-/]([0-9a-f]{32})", text))
         for client in self.clients:
             for line in client.lines:
                 self.ids |= set(re.findall("[0-9a-f]{32}", line.decode("utf-8", "replace")))

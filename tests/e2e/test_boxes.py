@@ -12,6 +12,7 @@ from host import command_line, is_running, pid_inside, wait_until
 from mcp_client import ToolFailed
 
 pytestmark = pytest.mark.every_tier
+POOL = 0
 
 
 def listed(client):

@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import tempfile
 import threading
@@ -1078,7 +1079,7 @@ def test_a_spec_that_cannot_be_met_is_refused(make, world, kw, words):
     with pytest.raises(Failed) as e:
         make("one", **kw).close()
     assert words in e.value.message
-    assert [p for p in processes() if executable(p).startswith(str(world))] == []
+    wait_for(lambda: not inits_of(world))
 
 
 def test_missing_and_odd_binds(make, world):
@@ -1110,30 +1111,69 @@ def test_mounts_below_a_bind_are_read_only_too(make, world):
         subprocess.run(["umount", top / "inner"], check=True)
 
 
-def test_a_server_that_dies_takes_the_unborn_box_with_it(world):
-    """The report's reader is gone: nobody knows of this box, so it must not be."""
-    before = {p for p in processes() if executable(p).startswith(str(world))}
-    folder = tempfile.mkdtemp(dir=world)
+def prepared(world, control):
+    """boxinit started by hand with a spec; it has no order yet."""
+    folder = os.open(tempfile.mkdtemp(dir=world), os.O_PATH)
     spec_r, spec_w = os.pipe()
-    report_r, report_w = os.pipe()
-    os.close(report_r)
-    fd = os.open(folder, os.O_PATH)
-    spec = frame(agent_client.SPEC, text("box") + u8(1 if ROOT else 0) + u32(10**9) + u32(10**9) +
-                 u32(65536) + names([]) + names(agent_client.RO_BINDS) + names([]) + u64(1 << 20) +
-                 u64(0) + u32(0) + u32(0) + names([]) + text("") + text("") + u64(0) + u64(0) +
-                 u64(0) + u8(0) + u8(0))
+    spec = frame(agent_client.SPEC, u8(1 if ROOT else 0) + u32(10**9) + u32(10**9) + u32(65536) +
+                 names(agent_client.RO_BINDS) + names([]) + names([]) + text("") + text("") +
+                 text("") + u8(0) + u8(0))
 
     def place():
-        for i, x in enumerate([os.dup2(f, 200 + i) for i, f in enumerate((spec_r, report_w, fd))]):
-            os.dup2(x, 3 + i)
+        copies = [os.dup2(f, 200 + i) for i, f in enumerate((spec_r, control.fileno(), folder))]
+        for i, fd in enumerate(copies):
+            os.dup2(fd, 3 + i)
+        os.closerange(6, 300)
 
-    with subprocess.Popen([agent_client.BOXINIT, "box"], preexec_fn=place, close_fds=False) as p:
-        for x in spec_r, report_w, fd:
-            os.close(x)
-        os.write(spec_w, spec)
-        os.close(spec_w)
+    p = subprocess.Popen([agent_client.BOXINIT, "box"], preexec_fn=place, close_fds=False)
+    for fd in spec_r, folder:
+        os.close(fd)
+    control.close()
+    os.write(spec_w, spec)
+    os.close(spec_w)
+    return p
+
+
+def inits_of(world):
+    return {p for p in processes() if executable(p).startswith(str(world))}
+
+
+def test_a_server_that_dies_takes_the_unborn_box_with_it(world):
+    """The other end of the control is gone: nobody knows of this box, so it must not be."""
+    before = inits_of(world)
+    ours, theirs = socket.socketpair()
+    ours.close()
+    with prepared(world, theirs) as p:
         assert p.wait(10) == 1
-    wait_for(lambda: {q for q in processes() if executable(q).startswith(str(world))} == before)
+    wait_for(lambda: inits_of(world) == before)
+
+
+@pytest.mark.parametrize("when", ["prepared", "half an order", "a bad order", "the order"])
+def test_a_server_that_dies_takes_the_prepared_box_with_it(world, when):
+    before = inits_of(world)
+    ours, theirs = socket.socketpair()
+    order = frame(agent_client.ORDER, text("box") + names([]) + u64(1 << 20) + u64(0) + u32(0) +
+                  u32(0) + u64(0) + u64(0) + u64(0))
+    with prepared(world, theirs) as p:
+        said = b""
+        while len(said) < 14:  # BORN and PREPARED
+            said += ours.recv(100)
+        assert p.wait(10) == 0 and len(inits_of(world)) == len(before) + 1
+        assert said[4] == agent_client.BORN and said[13] == agent_client.PREPARED
+        if when == "half an order":
+            ours.sendall(order[:10])
+        elif when == "a bad order":
+            ours.sendall(frame(agent_client.ORDER))
+            assert b"one version" in ours.recv(1000)
+        elif when == "the order":
+            # Nobody takes the word that it serves.
+            os.kill(struct.unpack("<I", said[5:9])[0], signal.SIGSTOP)
+            ours.sendall(order)
+            pid = struct.unpack("<I", said[5:9])[0]
+            ours.close()
+            os.kill(pid, signal.SIGCONT)
+        ours.close()
+    wait_for(lambda: inits_of(world) == before)
 
 
 def test_the_program_alone_says_what_it_is():

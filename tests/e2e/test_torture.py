@@ -18,6 +18,7 @@ import pytest
 from host import cgroups, command_line, is_running, pid_inside, wait_until
 from mcp_client import ToolFailed
 
+POOL = 0
 DICE = random.Random(20261115)
 PING = b'{"jsonrpc":"2.0","id":"p%d","method":"ping"}\n'
 LIST_TOOLS = b'{"jsonrpc":"2.0","id":"l","method":"tools/list"}\n'

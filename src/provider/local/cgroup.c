@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/path.h"
+#include "provider/local/local.h"
 
 #define OUR_FOLDER    "anybox"
 #define PERIOD_US     100000
@@ -20,7 +21,6 @@
 #define TEXT_MAX      (1u << 20)
 #define DEPTH_MAX     32
 #define MAKE_TRIES    10
-#define ID_DIGITS     32
 
 /* ---- small files ---------------------------------------------------------------------- */
 
@@ -75,10 +75,12 @@ static bool set_v1(struct arena *a, struct str dir, enum controller c, const str
     if (c == CONTROL_PIDS) {
         return put_number(a, dir, "pids.max", (int64_t)want->pids + CGROUP_PIDS_OWN);
     }
+    /* The second one may not be below the first at any time. Without swap accounting the best
+     * we can do is to ask not to swap. */
+    (void)put_number(a, dir, "memory.memsw.limit_in_bytes", -1);
     if (!put_number(a, dir, "memory.limit_in_bytes", want->memory_bytes)) {
         return false;
     }
-    /* Without swap accounting the best we can do is to ask not to swap. */
     (void)put_number(a, dir, "memory.memsw.limit_in_bytes", want->memory_bytes);
     (void)put_number(a, dir, "memory.swappiness", 0);
     return true;
@@ -237,6 +239,23 @@ static bool make_both(struct arena *a, struct str dir)
     return false;
 }
 
+static bool set_one(struct arena *a, enum controller c, const struct limits *want,
+                    const struct cgroup_set *set)
+{
+    return set->version[c] == 1 ? set_v1(a, set->dir[c], c, want) : set_v2(a, set->dir[c], c, want);
+}
+
+bool cgroup_limit(struct arena *a, const struct limits *want, const struct cgroup_set *set)
+{
+    bool all = true;
+    for (int c = 0; c < CONTROLS; c++) {
+        if (set->version[c] != 0 && wanted(want, (enum controller)c)) {
+            all = set_one(a, (enum controller)c, want, set) && all;
+        }
+    }
+    return all;
+}
+
 static bool enforce(struct arena *a, enum controller c, const struct limits *want,
                     const struct cgroup_set *set)
 {
@@ -244,19 +263,22 @@ static bool enforce(struct arena *a, enum controller c, const struct limits *wan
         return false;
     }
     if (set->version[c] == 1) {
-        return set_v1(a, set->dir[c], c, want);
+        return set_one(a, c, want, set);
     }
     /* systemd takes a controller back from where no unit of its own uses it, until a folder
      * of ours hands it down in turn: perhaps since it was planned. */
     struct str ours = path_dir(set->dir[c]);
     return hand_down(a, path_dir(ours), v2_names[c]) && hand_down(a, ours, v2_names[c]) &&
-           set_v2(a, set->dir[c], c, want);
+           set_one(a, c, want, set);
 }
 
-static void name_memory_files(struct arena *a, struct cgroup_set *set)
+static void name_files(struct arena *a, struct cgroup_set *set)
 {
     int version = set->version[CONTROL_MEMORY];
     struct str dir = set->dir[CONTROL_MEMORY];
+    if (set->version[CONTROL_PIDS] != 0) {
+        set->pids_file = str_from(file_in(a, set->dir[CONTROL_PIDS], "pids.events"));
+    }
     if (version == 0) {
         return;
     }
@@ -291,7 +313,7 @@ void cgroup_make(struct arena *a, const struct limits *want, struct cgroup_set *
             made.n_dirs = before;
         }
     }
-    name_memory_files(a, &made);
+    name_files(a, &made);
     *set = made;
 }
 
@@ -328,12 +350,12 @@ struct str cgroup_text(const struct cgroup_set *set)
     return two ? S("cgroup v2") : STR_EMPTY;
 }
 
-bool cgroup_is_ours(struct str dir, struct str id)
+bool cgroup_is_ours(struct str dir)
 {
     struct str above = path_dir(dir);
-    bool is_folder = id.len > 0 && path_is_absolute(dir) && str_eq(path_base(dir), id) &&
+    bool is_folder = path_is_absolute(dir) && local_id_ok(path_base(dir)) &&
                      str_eq(path_base(above), S(OUR_FOLDER));
-    return is_folder || scope_is_ours(dir, id);
+    return is_folder || scope_is_ours(dir);
 }
 
 static void kill_all(struct arena *a, struct str dir)
@@ -379,6 +401,32 @@ int cgroup_remove(const struct ctx *ctx, struct str dir, struct err *e)
     return 0;
 }
 
+int cgroup_remove_of(const struct ctx *ctx, const struct cgroup_host *host, struct str id,
+                     struct err *e)
+{
+    struct arena *a = ctx->arena;
+    for (int c = 0; c < CONTROLS; c++) {
+        if (host->v1[c].own.len > 0 &&
+            cgroup_remove(ctx, folder_in(a, host->v1[c].own, id), e) < 0) {
+            return -1;
+        }
+    }
+    if (host->manager.dir.len > 0 && cgroup_remove(ctx, scope_dir(a, &host->manager, id), e) < 0) {
+        return -1;
+    }
+    struct str top = host->v2.own;
+    for (int i = 0; i < DEPTH_MAX && top.len > 0; i++) {
+        if (cgroup_remove(ctx, folder_in(a, top, id), e) < 0) {
+            return -1;
+        }
+        if (top.len <= host->v2.mount.len) {
+            break;
+        }
+        top = path_dir(top);
+    }
+    return 0;
+}
+
 /* rmdir() refuses a cgroup with processes, so only dead boxes' go. The time of a folder is
  * never before its making. */
 static void sweep_below(struct arena *a, struct str top, int64_t older_than_s)
@@ -391,7 +439,7 @@ static void sweep_below(struct arena *a, struct str top, int64_t older_than_s)
     int64_t now_s = clock_wall_ms() / 1000;
     for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
         struct stat is;
-        if (strlen(entry->d_name) == ID_DIGITS &&
+        if (local_id_ok(str_from(entry->d_name)) &&
             fstatat(dirfd(dir), entry->d_name, &is, AT_SYMLINK_NOFOLLOW) == 0 &&
             S_ISDIR(is.st_mode) && now_s - is.st_mtim.tv_sec >= older_than_s) {
             (void)unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);

@@ -53,26 +53,31 @@ struct cgroup_set {
     struct str dir[CONTROLS];     /* where */
     struct str dirs[CGROUPS_MAX]; /* each once */
     size_t n_dirs;
-    struct str oom_file, memory_file; /* empty: none */
-    struct scope_manager manager;     /* who makes the only dir, by scope_argv(); or none */
+    struct str oom_file, memory_file, pids_file; /* empty: none */
+    struct scope_manager manager; /* who makes the only dir, by scope_argv(); or none */
 };
 
 /* Chooses <cgroup>/anybox/<id> for every controller of which `want` has a limit and that
- * may be had, and makes nothing yet: so that the plan can be written down first. */
+ * may be had, and makes nothing yet. */
 void cgroup_plan(struct arena *a, const struct cgroup_host *host, struct str id,
                  const struct limits *want, struct cgroup_set *out);
 /* Makes what was planned and sets the limits. What is refused is taken out of the set;
  * nothing possible is n_dirs 0. A scope is left as it is: it comes with the box. */
 void cgroup_make(struct arena *a, const struct limits *want, struct cgroup_set *set);
+/* Other limits for what was made, and is not a scope. False: not all could be set. */
+bool cgroup_limit(struct arena *a, const struct limits *want, const struct cgroup_set *set);
 /* True when a scope that is there now has every limit of the set. */
 bool cgroup_check_scope(struct arena *a, const struct cgroup_set *set);
 /* "cgroup v1", "cgroup v2"; empty when nothing was made. */
 struct str cgroup_text(const struct cgroup_set *set);
 
-/* Only paths that cgroup_make() could have made for this id. */
-bool cgroup_is_ours(struct str dir, struct str id);
+/* Only paths that cgroup_make() could have made. */
+bool cgroup_is_ours(struct str dir);
 /* Kills what is still in there and removes it. Missing is success. */
 int cgroup_remove(const struct ctx *ctx, struct str dir, struct err *e) MUST_CHECK;
+/* The same for all that cgroup_make() can have made for this id. */
+int cgroup_remove_of(const struct ctx *ctx, const struct cgroup_host *host, struct str id,
+                     struct err *e) MUST_CHECK;
 /* Removes cgroups whose box and whose record of it are both gone: those below ours that
  * have been empty for longer than it takes to make a box. */
 void cgroup_sweep(struct arena *a, const struct cgroup_host *host, int64_t older_than_s);

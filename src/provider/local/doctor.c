@@ -58,7 +58,7 @@ static int exam_state(const struct exam *x, struct err *e)
 {
     struct arena *a = x->ctx->arena;
     struct err why = {0};
-    int dir own_fd = local_open_boxes(x->local, &why);
+    int dir own_fd = local_open_dir(x->local->boxes_dir, &why);
     if (dir < 0 || faccessat(dir, ".", W_OK | X_OK, AT_EACCESS) < 0) {
         struct str found = arena_printf(a, "%s cannot be written", x->local->state_dir);
         return tell(x, CHECK_FAIL, "state folder", found,

@@ -18,6 +18,7 @@
 #include "base/own.h"
 #include "base/proc.h"
 #include "provider/local/image.h"
+#include "provider/local/pool.h"
 #include "provider/talk.h"
 
 #define RETRY_MS      2 /* when the listener's queue is full */
@@ -44,6 +45,10 @@ static struct provider *local_open(const struct provider_conf *conf, struct err 
     buf_init(&path, PATH_MAX_BYTES);
     buf_addf(&path, "%.*s/boxes", STR_ARG(conf->state_dir));
     l->boxes_dir = buf_take(&path);
+    buf_init(&path, PATH_MAX_BYTES);
+    buf_addf(&path, "%.*s/pool", STR_ARG(conf->state_dir));
+    l->pool_dir = buf_take(&path);
+    l->pool = conf->pool > 0 ? blank_pool_new(l, conf->pool) : NULL;
     l->name = copy(conf->name);
     l->state_dir = copy(conf->state_dir);
     l->program_dir = copy(conf->program_dir);
@@ -59,7 +64,9 @@ static void local_close(struct provider *p)
         return;
     }
     struct local *l = local_of(p);
+    blank_pool_free(l->pool);
     free(l->boxes_dir);
+    free(l->pool_dir);
     free(l->name);
     free(l->state_dir);
     free(l->program_dir);
@@ -316,7 +323,7 @@ static int local_destroy(struct box *b, const struct ctx *ctx, struct err *e)
     if (local_kill(&m, ctx, e) < 0) {
         return -1;
     }
-    return local_remove(l, ctx, b->ref, &m, e);
+    return local_remove(l->boxes_dir, ctx, b->ref, &m, e);
 }
 
 static int local_extend(struct box *b, const struct ctx *ctx, int32_t lifetime_s, struct err *e)

@@ -8,7 +8,8 @@
  * Processes, mounts and files of the box vanish with PID 1. The folder, the cgroups
  * that `info` names and the lock file of its uid range are removed by destroy(), else
  * by any later sweep(). While a box is being made the maker holds a flock on the
- * folder; a folder without a living process and without that lock is garbage.
+ * folder; a folder without a living process and without that lock is garbage. Boxes that
+ * are made in advance have their folders in <state>/pool/<id>/ until somebody wants them.
  */
 #ifndef PROVIDER_LOCAL_LOCAL_H
 #define PROVIDER_LOCAL_LOCAL_H
@@ -26,10 +27,13 @@
 #define INFO_MAX     (16u << 10)
 #define BOXINIT      "boxinit"
 
+struct blank_pool;
+
 struct local {
     struct provider provider;
     struct limits defaults;
-    char *name, *state_dir, *program_dir, *boxes_dir;
+    char *name, *state_dir, *program_dir, *boxes_dir, *pool_dir;
+    struct blank_pool *pool; /* NULL: none */
 };
 
 struct local_box {
@@ -123,19 +127,16 @@ struct box *local_create(struct provider *p, const struct ctx *ctx, const struct
 int local_find_boxinit(const struct local *l, struct arena *a, const char **out, struct err *e)
     MUST_CHECK;
 
-/* The descriptor of <state>/boxes, made when it is missing. */
-int local_open_boxes(const struct local *l, struct err *e) MUST_CHECK;
+/* The descriptor of a folder of the state, made when it is missing. */
+int local_open_dir(const char *path, struct err *e) MUST_CHECK;
 /* A handle; takes over the folder's descriptor. */
 struct box *local_box_new(struct local *l, struct str id, int folder, const struct meta *m);
 bool local_id_ok(struct str id);
 
 /* Kills the box that `m` describes and waits for its end. Success when none lives. */
 int local_kill(const struct meta *m, const struct ctx *ctx, struct err *e) MUST_CHECK;
-/* Ends a box whose process nobody has written down, as far as it serves: where cgroups hold
- * it local_remove() empties them; else it can only be asked. */
-void local_end_unknown(struct local *l, const struct ctx *ctx, int folder, struct str id);
-/* Removes cgroups, uid lock and folder of a box whose processes are dead. */
-int local_remove(const struct local *l, const struct ctx *ctx, struct str id, const struct meta *m,
+/* Removes cgroups, uid lock and the folder `id` in `home` of a box whose processes are dead. */
+int local_remove(const char *home, const struct ctx *ctx, struct str id, const struct meta *m,
                  struct err *e) MUST_CHECK;
 int local_sweep(struct provider *p, const struct ctx *ctx, struct err *e);
 int local_doctor(struct provider *p, const struct ctx *ctx, check_fn *each, void *arg,

@@ -13,13 +13,14 @@
 #include "base/own.h"
 #include "base/path.h"
 #include "base/proc.h"
-#include "provider/local/cgroup.h"
+#include "provider/local/local.h"
 
 #define SLICE      "anybox.slice"
 #define OF_MANAGER "/init.scope" /* where systemd puts itself */
 #define ARGS_MAX   24
 #define TRY_MS     5000
 #define TEXT_MAX   4096
+#define ID_LEN     (BOX_ID_SIZE - 1)
 
 /* ---- who is asked ------------------------------------------------------------------------ */
 
@@ -88,13 +89,14 @@ struct str scope_dir(struct arena *a, const struct scope_manager *m, struct str 
     return arena_printf(a, "%.*s/" SLICE "/%.*s", STR_ARG(m->dir), STR_ARG(unit_name(a, id)));
 }
 
-bool scope_is_ours(struct str dir, struct str id)
+bool scope_is_ours(struct str dir)
 {
     struct str name = path_base(dir);
     size_t before = sizeof("anybox-") - 1;
-    return id.len > 0 && path_is_absolute(dir) && str_eq(path_base(path_dir(dir)), S(SLICE)) &&
-           str_starts(name, S("anybox-")) && str_starts(str_skip(name, before), id) &&
-           str_eq(str_skip(name, before + id.len), S(".scope"));
+    return path_is_absolute(dir) && str_eq(path_base(path_dir(dir)), S(SLICE)) &&
+           str_starts(name, S("anybox-")) &&
+           local_id_ok(str_head(str_skip(name, before), ID_LEN)) &&
+           str_eq(str_skip(name, before + ID_LEN), S(".scope"));
 }
 
 /* ---- asking ------------------------------------------------------------------------------ */

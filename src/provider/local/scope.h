@@ -30,7 +30,8 @@ struct str scope_parse_manager(struct str proc_cgroup);
 
 /* <manager>/anybox.slice/anybox-<id>.scope */
 struct str scope_dir(struct arena *a, const struct scope_manager *m, struct str id);
-bool scope_is_ours(struct str dir, struct str id);
+/* A path that scope_dir() could have given. */
+bool scope_is_ours(struct str dir);
 
 /* What to spawn so that `program` with its one argument runs in the scope of this id, with
  * every limit that is not 0; and with which environment. */

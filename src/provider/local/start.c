@@ -1,7 +1,8 @@
-/* Starting boxinit: the spec it reads, the descriptors it gets, the report it gives. */
+/* Starting boxinit: the spec it reads, the descriptors it gets, what is said on its control. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,11 +12,19 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/proc.h"
-#include "provider/local/making.h"
+#include "provider/local/blank.h"
 #include "provider/local/view.h"
 
-#define START_MS   30000
-#define REPORT_MAX 4096
+#define START_MS 30000
+#define ORDER_MS 2000 /* it has been made: what is left is nothing */
+#define PIECE    1024
+
+static bool has_scope(const struct blank *b)
+{
+    return b->cgroups.manager.dir.len > 0;
+}
+
+/* ---- what is written ------------------------------------------------------------------ */
 
 /* A label of a host name: letters, digits and '-'. */
 static struct str hostname(struct arena *a, const struct box_spec *spec)
@@ -38,29 +47,21 @@ static struct str hostname(struct arena *a, const struct box_spec *spec)
     return n > 0 ? (struct str){label, n} : S("sandbox");
 }
 
-static void add_limits(struct wire_out *w, const struct making *m, const struct limits *rlimits)
+static void add_cgroups(struct wire_out *w, struct blank *b)
 {
     struct str procs[CGROUPS_MAX];
-    const struct limits *force = &m->meta.limits;
     size_t n_procs = 0;
-    for (size_t i = 0; i < m->cgroups.n_dirs; i++) {
-        struct str dir = m->cgroups.dirs[i];
+    for (size_t i = 0; i < b->cgroups.n_dirs; i++) {
+        struct str dir = b->cgroups.dirs[i];
         /* In a scope boxinit is from the first moment. */
-        if (!scope_is_ours(dir, m->spec->id)) {
-            procs[n_procs++] = arena_printf(m->ctx->arena, "%.*s/cgroup.procs", STR_ARG(dir));
+        if (!scope_is_ours(dir)) {
+            procs[n_procs++] = arena_printf(&b->arena, "%.*s/cgroup.procs", STR_ARG(dir));
         }
     }
-    bool counted = m->cgroups.version[CONTROL_MEMORY] != 0;
-    wire_u64(w, (uint64_t)force->disk_bytes);
-    wire_u64(w, (uint64_t)rlimits->memory_bytes);
-    wire_u32(w, (uint32_t)rlimits->pids);
-    wire_u32(w, (uint32_t)rlimits->open_files);
     wire_list(w, procs, n_procs);
-    wire_str(w, m->cgroups.oom_file);
-    wire_str(w, m->cgroups.memory_file);
-    wire_u64(w, counted ? (uint64_t)force->memory_bytes : 0);
-    wire_u64(w, (uint64_t)force->lifetime_s * 1000);
-    wire_u64(w, (uint64_t)force->idle_s * 1000);
+    wire_str(w, b->cgroups.oom_file);
+    wire_str(w, b->cgroups.memory_file);
+    wire_str(w, b->cgroups.pids_file);
 }
 
 static int add_network(struct wire_out *w, struct arena *a, struct err *e)
@@ -78,28 +79,43 @@ static int add_network(struct wire_out *w, struct arena *a, struct err *e)
     return 0;
 }
 
-static int write_spec(const struct making *m, const struct limits *rlimits, struct buf *out,
-                      struct err *e)
+static int write_spec(struct blank *b, struct buf *out, struct err *e)
 {
-    struct arena *a = m->ctx->arena;
-    struct names env = view_env(a, m->spec);
-    struct names binds = view_folders(a);
-    struct names etc = view_etc(a);
+    bool internet = b->kind.network == NETWORK_INTERNET;
+    struct names binds = view_folders(&b->arena);
+    struct names etc = view_etc(&b->arena);
     struct wire_out w = wire_begin(out, FRAME_SPEC);
-    wire_str(&w, hostname(a, m->spec));
-    wire_u8(&w, (uint8_t)m->uids.mode);
-    wire_u32(&w, m->uids.uid);
-    wire_u32(&w, m->uids.gid);
-    wire_u32(&w, m->uids.count);
-    wire_list(&w, env.items, env.n);
+    wire_u8(&w, (uint8_t)b->uids.mode);
+    wire_u32(&w, b->uids.uid);
+    wire_u32(&w, b->uids.gid);
+    wire_u32(&w, b->uids.count);
     wire_list(&w, binds.items, binds.n);
     wire_list(&w, etc.items, etc.n);
-    add_limits(&w, m, rlimits);
-    wire_u8(&w, m->spec->network == NETWORK_INTERNET ? 1 : 0);
-    wire_u8(&w, m->uids.lock >= 0 ? 1 : 0);
-    if (m->spec->network == NETWORK_INTERNET && add_network(&w, a, e) < 0) {
+    add_cgroups(&w, b);
+    wire_u8(&w, internet ? 1 : 0);
+    wire_u8(&w, b->uids.lock >= 0 ? 1 : 0);
+    if (internet && add_network(&w, &b->arena, e) < 0) {
         return -1;
     }
+    return wire_end(&w) ? 0 : err_set(e, ERR_BUG, "the spec does not fit a frame");
+}
+
+static int write_order(struct blank *b, const struct box_spec *spec, const struct limits *force,
+                       struct buf *out, struct err *e)
+{
+    const int *version = b->cgroups.version;
+    struct names env = view_env(&b->arena, spec);
+    struct wire_out w = wire_begin(out, FRAME_ORDER);
+    wire_str(&w, hostname(&b->arena, spec));
+    wire_list(&w, env.items, env.n);
+    wire_u64(&w, (uint64_t)force->disk_bytes);
+    /* As rlimits, where no cgroup does it. */
+    wire_u64(&w, version[CONTROL_MEMORY] == 0 ? (uint64_t)force->memory_bytes : 0);
+    wire_u32(&w, version[CONTROL_PIDS] == 0 ? (uint32_t)force->pids : 0);
+    wire_u32(&w, (uint32_t)force->open_files);
+    wire_u64(&w, version[CONTROL_MEMORY] != 0 ? (uint64_t)force->memory_bytes : 0);
+    wire_u64(&w, (uint64_t)force->lifetime_s * 1000);
+    wire_u64(&w, (uint64_t)force->idle_s * 1000);
     if (!wire_end(&w)) {
         return err_set(e, ERR_LIMIT,
                        "the environment that was asked for is too large: at most %u bytes",
@@ -108,131 +124,158 @@ static int write_spec(const struct making *m, const struct limits *rlimits, stru
     return 0;
 }
 
-/* The spec as a file in memory: unlike a pipe it takes any size at once. */
+/* ---- the process ------------------------------------------------------------------------ */
+
+/* A file that only this process and its child can see. */
 static int spec_fd(struct str spec, struct err *e)
 {
     int fd own_fd = memfd_create("anybox-spec", MFD_CLOEXEC);
     if (fd < 0) {
-        return err_sys(e, errno, "cannot make a file in memory");
+        return err_sys(e, errno, "cannot make a memory file");
     }
     if (fd_write_all(fd, spec, e) < 0) {
         return -1;
     }
     if (lseek(fd, 0, SEEK_SET) < 0) {
-        return err_sys(e, errno, "cannot rewind a file in memory");
+        return err_sys(e, errno, "cannot rewind a memory file");
     }
     return take_fd(&fd);
 }
 
-/* The limits that a scope is to have: those with a controller for it. */
-static struct limits limits_of_v2(const struct making *m)
+/* What the scope enforces. */
+static struct limits limits_of_v2(const struct blank *b)
 {
-    const int *version = m->cgroups.version;
-    const struct limits *force = &m->meta.limits;
+    const int *version = b->cgroups.version;
+    const struct limits *want = &b->kind.limits;
     return (struct limits){
-        .memory_bytes = version[CONTROL_MEMORY] == 2 ? force->memory_bytes : 0,
-        .cpu_millis = version[CONTROL_CPU] == 2 ? force->cpu_millis : 0,
-        .pids = version[CONTROL_PIDS] == 2 ? force->pids : 0,
+        .memory_bytes = version[CONTROL_MEMORY] == 2 ? want->memory_bytes : 0,
+        .cpu_millis = version[CONTROL_CPU] == 2 ? want->cpu_millis : 0,
+        .pids = version[CONTROL_PIDS] == 2 ? want->pids : 0,
     };
 }
 
-static int spawn(struct making *m, const char *program, struct str spec, int report, struct err *e)
+static int spawn(struct blank *b, const char *program, struct str spec, int control, struct err *e)
 {
     int spec_in own_fd = spec_fd(spec, e);
     if (spec_in < 0) {
         return -1;
     }
     /* Opened once more: the lock must not live on in PID 1. */
-    int folder own_fd = openat(m->folder, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int folder own_fd = openat(b->folder, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0) {
         return err_sys(e, errno, "cannot open the sandbox's folder");
     }
     const char *const argv[] = {BOXINIT, "box", NULL};
     struct proc_fd fds[] = {
-        {spec_in, SPEC_FD}, {report, REPORT_FD}, {folder, FOLDER_FD}, {m->uids.lock, KEEP_FD}};
+        {spec_in, SPEC_FD}, {control, CONTROL_FD}, {folder, FOLDER_FD}, {b->uids.lock, KEEP_FD}};
     struct proc_spec start = {
         .file = program,
         .argv = argv,
         .fds = fds,
-        .n_fds = m->uids.lock >= 0 ? COUNTOF(fds) : COUNTOF(fds) - 1,
+        .n_fds = b->uids.lock >= 0 ? COUNTOF(fds) : COUNTOF(fds) - 1,
         .new_session = true,
     };
-    if (m->cgroups.manager.dir.len > 0) {
-        struct limits in_scope = limits_of_v2(m);
+    if (has_scope(b)) {
+        struct limits in_scope = limits_of_v2(b);
         start.file = SYSTEMD_RUN;
-        start.argv = scope_argv(m->ctx->arena, m->spec->id, &in_scope, program, argv[1]);
-        start.envp = scope_envp(m->ctx->arena, &m->cgroups.manager);
+        start.argv = scope_argv(&b->arena, str_from(b->id), &in_scope, program, argv[1]);
+        start.envp = scope_envp(&b->arena, &b->cgroups.manager);
     }
-    return proc_spawn(&start, &m->outer, e);
+    return proc_spawn(&start, &b->outer, e);
 }
 
-/* The report as far as it has come, until it is whole or the other end is closed. */
-static int read_report(const struct ctx *ctx, int report, struct buf *in, struct frame *out,
-                       struct err *e)
+/* boxinit's outer process ends by itself once PID 1 is born, and its network made. */
+static int reap_outer(struct blank *b, const struct ctx *ctx, int *status, struct err *e)
+{
+    if (proc_wait(ctx, b->outer, status, e) < 0) {
+        return -1;
+    }
+    b->outer = 0;
+    return 0;
+}
+
+/* ---- the control ------------------------------------------------------------------------- */
+
+/* 1: the next frame, whose fields are good until the next call; 0: the other end is closed. */
+static int next_frame(struct blank *b, const struct ctx *ctx, struct frame *out, struct err *e)
 {
     for (;;) {
-        ssize_t size = wire_parse(buf_str(in), out, e);
+        ssize_t size = wire_parse(buf_str(&b->said), out, e);
         if (size != 0) {
             return size < 0 ? -1 : 1;
         }
-        struct pollfd readable = {.fd = report, .events = POLLIN};
-        char *room = buf_room(in, REPORT_MAX / 2);
+        struct pollfd readable = {.fd = b->control, .events = POLLIN};
+        char *room = buf_room(&b->said, PIECE);
         if (room == NULL) {
-            return err_set(e, ERR_PROTOCOL, "boxinit's report is too long");
+            return err_set(e, ERR_PROTOCOL, "boxinit says too much");
         }
         if (ctx_wait(ctx, &readable, 1, 0, e) < 0) {
             return -1;
         }
-        ssize_t n = fd_read(report, room, REPORT_MAX / 2, e);
-        if (n <= 0) {
-            return (int)n;
+        ssize_t n = recv(b->control, room, PIECE, MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+            continue;
         }
-        in->len += (size_t)n;
+        if (n <= 0) {
+            return 0;
+        }
+        b->said.len += (size_t)n;
     }
 }
 
-static int take_report(struct making *m, struct frame f, struct err *e)
+static int take_fail(struct frame f, struct err *e)
 {
     struct wire_in r = wire_read(f.fields);
-    if (f.type == FRAME_FAIL) {
-        uint8_t kind = wire_get_u8(&r);
-        uint32_t errnum = wire_get_u32(&r);
-        struct str text = wire_get_str(&r);
-        bool known = kind > ERR_NONE && kind < ERR_KINDS;
-        (void)err_set(e, known ? (enum err_kind)kind : ERR_SYSTEM, "%.*s", STR_ARG(text));
-        e->sys = (int)(errnum & 0xfff);
-        return err_wrap(e, "the sandbox could not be set up");
-    }
-    uint32_t pid = wire_get_u32(&r);
-    if (f.type != FRAME_READY || !wire_done(&r) || pid < 2 || pid > INT32_MAX) {
-        return err_set(e, ERR_PROTOCOL, "boxinit's report cannot be read; build anybox again");
-    }
-    m->meta.pid = (pid_t)pid;
-    m->meta.start = proc_start_time(m->meta.pid);
-    if (m->meta.start < 0) {
-        return err_set(e, ERR_SYSTEM, "the sandbox ended as soon as it was made");
-    }
-    return 0;
+    uint8_t kind = wire_get_u8(&r);
+    uint32_t errnum = wire_get_u32(&r);
+    struct str text = wire_get_str(&r);
+    bool known = kind > ERR_NONE && kind < ERR_KINDS;
+    (void)err_set(e, known ? (enum err_kind)kind : ERR_SYSTEM, "%.*s", STR_ARG(text));
+    e->sys = (int)(errnum & 0xfff);
+    return err_wrap(e, "the sandbox could not be set up");
 }
 
-/* boxinit's outer process ends by itself once PID 1 serves. */
-static int reap_outer(struct making *m, const struct ctx *ctx, int *status, struct err *e)
+/* The frame that must come now: 1 it is there, 0 the other end is closed. */
+static int expect(struct blank *b, const struct ctx *ctx, uint8_t type, struct wire_in *fields,
+                  struct err *e)
 {
-    if (proc_wait(ctx, m->outer, status, e) < 0) {
-        return -1;
+    struct frame f;
+    int got = next_frame(b, ctx, &f, e);
+    if (got < 0) {
+        return err_wrap(e, "the sandbox did not start");
     }
-    m->outer = 0;
-    return 0;
+    if (got == 0) {
+        return 0;
+    }
+    if (f.type == FRAME_FAIL) {
+        return take_fail(f, e);
+    }
+    if (f.type != type) {
+        return err_set(e, ERR_PROTOCOL, "boxinit cannot be understood; build anybox again");
+    }
+    *fields = wire_read(f.fields);
+    return 1;
 }
 
-static int silent(struct making *m, const struct ctx *ctx, struct err *e)
+static void forget_frame(struct blank *b)
+{
+    struct frame f;
+    struct err ignored;
+    ssize_t size = wire_parse(buf_str(&b->said), &f, &ignored);
+    buf_drop(&b->said, size > 0 ? (size_t)size : 0);
+}
+
+static int silent(struct blank *b, const struct ctx *ctx, struct err *e)
 {
     int status = 0;
-    if (reap_outer(m, ctx, &status, e) < 0) {
+    if (b->pid > 0) {
+        return err_set(e, ERR_SYSTEM, "the sandbox's first process died while it was set up");
+    }
+    if (reap_outer(b, ctx, &status, e) < 0) {
         return -1;
     }
     /* boxinit says why it fails. */
-    m->refused = m->cgroups.manager.dir.len > 0 && WIFEXITED(status) && WEXITSTATUS(status) != 0;
+    b->refused = has_scope(b) && WIFEXITED(status) && WEXITSTATUS(status) != 0;
     if (WIFSIGNALED(status)) {
         return err_set(e, ERR_SYSTEM, "boxinit was killed by signal %d while it made the sandbox",
                        WTERMSIG(status));
@@ -241,41 +284,114 @@ static int silent(struct making *m, const struct ctx *ctx, struct err *e)
                    WEXITSTATUS(status));
 }
 
-int making_start(struct making *m, const char *program, const struct limits *rlimits, struct err *e)
+static int wait_born(struct blank *b, const struct ctx *ctx, struct err *e)
 {
-    struct buf spec own_buf = {0};
-    buf_init(&spec, FRAME_MAX + FRAME_HEADER);
-    if (write_spec(m, rlimits, &spec, e) < 0) {
-        return -1;
+    struct wire_in r;
+    int got = expect(b, ctx, FRAME_BORN, &r, e);
+    if (got <= 0) {
+        return got < 0 ? -1 : silent(b, ctx, e);
     }
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0) {
-        return err_sys(e, errno, "cannot make a pipe");
+    uint32_t pid = wire_get_u32(&r);
+    if (!wire_done(&r) || pid < 2 || pid > INT32_MAX) {
+        return err_set(e, ERR_PROTOCOL, "boxinit cannot be understood; build anybox again");
     }
-    int report own_fd = ends[0];
-    int write_end own_fd = ends[1];
-    if (spawn(m, program, buf_str(&spec), write_end, e) < 0) {
-        return -1;
+    forget_frame(b);
+    b->start = proc_start_time((pid_t)pid);
+    if (b->start < 0) {
+        return err_set(e, ERR_SYSTEM, "the sandbox ended as soon as it was made");
     }
-    (void)close(take_fd(&write_end));
-    struct ctx shorter = *m->ctx;
-    int64_t until_ms = clock_mono_ms() + START_MS;
+    b->pid = (pid_t)pid;
+    return 0;
+}
+
+/* 0: it has come; 1: PID 1 is gone. */
+static int wait_word(struct blank *b, const struct ctx *ctx, uint8_t type, struct err *e)
+{
+    struct wire_in r;
+    int got = expect(b, ctx, type, &r, e);
+    if (got > 0) {
+        forget_frame(b);
+    }
+    return got < 0 ? -1 : got == 0;
+}
+
+static struct ctx within(const struct ctx *ctx, int64_t ms)
+{
+    struct ctx shorter = *ctx;
+    int64_t until_ms = clock_mono_ms() + ms;
     if (shorter.deadline_ms == 0 || shorter.deadline_ms > until_ms) {
         shorter.deadline_ms = until_ms;
     }
-    struct buf in own_buf = {0};
-    buf_init(&in, REPORT_MAX);
-    struct frame f;
-    int got = read_report(&shorter, report, &in, &f, e);
-    if (got < 0) {
-        return err_wrap(e, "the sandbox did not start");
-    }
-    if (got == 0) {
-        return silent(m, &shorter, e);
-    }
+    return shorter;
+}
+
+int blank_start(struct blank *b, const struct ctx *ctx, const char *program, struct err *e)
+{
+    struct buf spec own_buf = {0};
+    struct ctx shorter = within(ctx, START_MS);
     int status = 0;
-    if (take_report(m, f, e) < 0) {
+    int ends[2];
+    buf_init(&spec, FRAME_MAX + FRAME_HEADER);
+    if (write_spec(b, &spec, e) < 0) {
         return -1;
     }
-    return reap_outer(m, &shorter, &status, e);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+        return err_sys(e, errno, "cannot make a pair of sockets");
+    }
+    int theirs own_fd = ends[1];
+    drop_fd(&b->control);
+    b->control = ends[0];
+    buf_clear(&b->said);
+    if (spawn(b, program, buf_str(&spec), theirs, e) < 0) {
+        return -1;
+    }
+    (void)close(take_fd(&theirs));
+    if (wait_born(b, &shorter, e) < 0) {
+        return -1;
+    }
+    int gone = wait_word(b, &shorter, FRAME_PREPARED, e);
+    if (gone != 0) {
+        return gone < 0 ? -1 : silent(b, &shorter, e);
+    }
+    return reap_outer(b, &shorter, &status, e);
+}
+
+static int send_all(struct blank *b, const struct ctx *ctx, struct str bytes, struct err *e)
+{
+    while (bytes.len > 0) {
+        ssize_t n = send(b->control, bytes.p, bytes.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n >= 0) {
+            bytes = str_skip(bytes, (size_t)n);
+            continue;
+        }
+        struct pollfd writable = {.fd = b->control, .events = POLLOUT};
+        if (errno != EAGAIN && errno != EINTR) {
+            return err_set(e, ERR_UNREACHABLE, "the prepared sandbox has ended");
+        }
+        if (ctx_wait(ctx, &writable, 1, 0, e) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int blank_order(struct blank *b, const struct ctx *ctx, const struct box_spec *spec,
+                const struct limits *limits, struct err *e)
+{
+    struct buf order own_buf = {0};
+    struct ctx shorter = within(ctx, b->in_advance ? ORDER_MS : START_MS);
+    buf_init(&order, FRAME_MAX + FRAME_HEADER);
+    if (write_order(b, spec, limits, &order, e) < 0) {
+        return -1;
+    }
+    int gone = send_all(b, &shorter, buf_str(&order), e);
+    if (gone == 0) {
+        gone = wait_word(b, &shorter, FRAME_READY, e);
+    }
+    struct err ours;
+    bool stuck = gone < 0 && e->kind == ERR_TIMEOUT && ctx_check(ctx, &ours) == 0;
+    if (gone > 0 || (stuck && b->in_advance)) {
+        return err_set(e, ERR_UNREACHABLE, "the prepared sandbox does not answer");
+    }
+    return gone;
 }

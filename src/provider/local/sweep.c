@@ -13,10 +13,9 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/proc.h"
-#include "provider/local/local.h"
+#include "provider/local/pool.h"
 
 #define KILL_WAIT_MS 10000
-#define ASK_MS       1000
 #define MAKING_S     120 /* nobody takes longer to make a box */
 
 int local_kill(const struct meta *m, const struct ctx *ctx, struct err *e)
@@ -56,83 +55,77 @@ int local_kill(const struct meta *m, const struct ctx *ctx, struct err *e)
     return ready < 0 ? -1 : 0;
 }
 
-int local_remove(const struct local *l, const struct ctx *ctx, struct str id, const struct meta *m,
+int local_remove(const char *home, const struct ctx *ctx, struct str id, const struct meta *m,
                  struct err *e)
 {
     for (size_t i = 0; i < m->n_cgroups; i++) {
-        if (cgroup_is_ours(m->cgroups[i], id) && cgroup_remove(ctx, m->cgroups[i], e) < 0) {
+        if (cgroup_is_ours(m->cgroups[i]) && cgroup_remove(ctx, m->cgroups[i], e) < 0) {
             return -1;
         }
     }
     uids_forget(m->uid_base);
-    int boxes own_fd = local_open_boxes(l, e);
-    if (boxes < 0) {
+    int dir own_fd = local_open_dir(home, e);
+    if (dir < 0) {
         return -1;
     }
-    return fd_remove_tree(boxes, arena_cstr(ctx->arena, id), e);
+    return fd_remove_tree(dir, arena_cstr(ctx->arena, id), e);
 }
 
-void local_end_unknown(struct local *l, const struct ctx *ctx, int folder, struct str id)
-{
-    struct ctx quiet = {.arena = ctx->arena, .deadline_ms = clock_mono_ms() + ASK_MS};
-    const struct meta unknown = {0};
-    struct err ignored;
-    int path = openat(folder, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (path < 0) {
-        return;
-    }
-    struct box *b CLEANUP(box_unref_p) = local_box_new(l, id, path, &unknown);
-    (void)!agent_shutdown(b, &quiet, &ignored);
-}
+/* What a sweep goes through. */
+struct sweep {
+    const struct ctx *ctx;
+    const char *home;
+    int dir; /* the same, open */
+    const struct cgroup_host *host;
+};
 
 /* One folder, locked by us: nobody is making this box, and nobody else removes it. */
-static int sweep_locked(struct local *l, const struct ctx *ctx, int folder, struct str id,
-                        struct err *e)
+static int sweep_locked(const struct sweep *s, int folder, struct str id, struct err *e)
 {
     struct meta m = {0};
-    if (meta_load(folder, ctx->arena, &m, e) < 0) {
+    if (meta_load(folder, s->ctx->arena, &m, e) < 0) {
         /* Never written, or nothing that we could have written. What is only not to be
          * read now may belong to a box that lives. */
         if (e->kind != ERR_NOT_FOUND && e->kind != ERR_PROTOCOL) {
             return -1;
         }
+        /* It has never served: its PID 1 is gone, or going, and its cgroups have its name. */
         m = (struct meta){0};
+        if (cgroup_remove_of(s->ctx, s->host, id, e) < 0) {
+            return -1;
+        }
     }
-    if (meta_alive(&m, ctx->arena)) {
+    if (meta_alive(&m, s->ctx->arena)) {
         return 0;
     }
-    if (m.pid == 0) {
-        local_end_unknown(l, ctx, folder, id);
-    }
-    return local_remove(l, ctx, id, &m, e);
+    return local_remove(s->home, s->ctx, id, &m, e);
 }
 
-static int sweep_one(struct local *l, const struct ctx *ctx, int boxes, const char *name,
-                     struct err *e)
+static int sweep_one(const struct sweep *s, const char *name, struct err *e)
 {
     struct str id = str_from(name);
     if (!local_id_ok(id)) {
         return 0;
     }
-    int folder own_fd = openat(boxes, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int folder own_fd = openat(s->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) < 0) {
         return 0;
     }
-    return sweep_locked(l, ctx, folder, id, e);
+    return sweep_locked(s, folder, id, e);
 }
 
-int local_sweep(struct provider *p, const struct ctx *ctx, struct err *e)
+static int sweep_folder(const char *home, const struct ctx *ctx, const struct cgroup_host *host,
+                        struct err *e)
 {
-    struct local *l = local_of(p);
-    int boxes own_fd = local_open_boxes(l, e);
-    if (boxes < 0) {
-        return -1;
-    }
-    DIR *dir = fdopendir(dup(boxes));
+    int fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (dir == NULL) {
-        return err_sys(e, errno, "cannot read %s", l->boxes_dir);
+        int errnum = errno;
+        drop_fd(&fd);
+        return errnum == ENOENT ? 0 : err_sys(e, errnum, "cannot read %s", home);
     }
     /* One that cannot be removed does not keep the others. */
+    struct sweep s = {.ctx = ctx, .home = home, .dir = fd, .host = host};
     int rc = 0;
     for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
         if (ctx_check(ctx, e) < 0) {
@@ -140,15 +133,26 @@ int local_sweep(struct provider *p, const struct ctx *ctx, struct err *e)
             break;
         }
         struct err why = {0};
-        if (sweep_one(l, ctx, boxes, entry->d_name, &why) < 0) {
+        if (sweep_one(&s, entry->d_name, &why) < 0) {
             *e = why;
             rc = -1;
         }
     }
     (void)closedir(dir);
+    return rc;
+}
+
+int local_sweep(struct provider *p, const struct ctx *ctx, struct err *e)
+{
+    struct local *l = local_of(p);
     struct cgroup_host host;
     cgroup_host_read(ctx->arena, &host);
+    if (l->pool != NULL) {
+        blank_pool_prune(l->pool);
+    }
+    int boxes = sweep_folder(l->boxes_dir, ctx, &host, e);
+    int pool = sweep_folder(l->pool_dir, ctx, &host, e);
     cgroup_sweep(ctx->arena, &host, MAKING_S);
     uids_sweep();
-    return rc;
+    return boxes < 0 || pool < 0 ? -1 : 0;
 }

@@ -31,24 +31,16 @@ static void put(struct buf *to, const struct draft *d)
 {
     struct wire_out w = wire_begin(to, FRAME_SPEC);
 
-    wire_str(&w, d->hostname);
     wire_u8(&w, d->uid_mode);
     wire_u32(&w, d->first);
     wire_u32(&w, d->first);
     wire_u32(&w, d->range);
-    wire_list(&w, &d->env, 1);
     wire_list(&w, &d->ro_bind, 1);
     wire_list(&w, &d->etc_bind, 1);
-    wire_u64(&w, d->disk);
-    wire_u64(&w, 1 << 30);
-    wire_u32(&w, 50);
-    wire_u32(&w, 1024);
     wire_list(&w, NULL, 0);
     wire_str(&w, d->oom_file);
     wire_str(&w, STR_EMPTY);
-    wire_u64(&w, 7);
-    wire_u64(&w, 1000);
-    wire_u64(&w, 2000);
+    wire_str(&w, S("/sys/fs/cgroup/pids.events"));
     wire_u8(&w, d->network);
     wire_u8(&w, 1);
     if (d->network == 1) {
@@ -58,6 +50,23 @@ static void put(struct buf *to, const struct draft *d)
     assert_true(wire_end(&w));
 }
 
+static void put_order(struct buf *to, const struct draft *d)
+{
+    struct wire_out w = wire_begin(to, FRAME_ORDER);
+
+    wire_str(&w, d->hostname);
+    wire_list(&w, &d->env, 1);
+    wire_u64(&w, d->disk);
+    wire_u64(&w, 1 << 30);
+    wire_u32(&w, 50);
+    wire_u32(&w, 1024);
+    wire_u64(&w, 7);
+    wire_u64(&w, 1000);
+    wire_u64(&w, 2000);
+    assert_true(wire_end(&w));
+}
+
+/* The spec, then the order for it. */
 static int parse(const struct draft *d, struct arena *a, struct spec *out, struct err *e)
 {
     struct buf b own_buf = {0};
@@ -66,7 +75,13 @@ static int parse(const struct draft *d, struct arena *a, struct spec *out, struc
     buf_init(&b, 1 << 16);
     put(&b, d);
     assert_int_equal(wire_parse(buf_str(&b), &f, e), b.len);
-    return spec_parse(f.fields, a, out, e);
+    if (spec_parse(f.fields, a, out, e) < 0) {
+        return -1;
+    }
+    buf_clear(&b);
+    put_order(&b, d);
+    assert_int_equal(wire_parse(buf_str(&b), &f, e), b.len);
+    return spec_parse_order(f.fields, a, out, e);
 }
 
 static void a_good_one_is_read(void **state)
@@ -91,6 +106,7 @@ static void a_good_one_is_read(void **state)
     assert_int_equal(s.pids, 50);
     assert_int_equal(s.open_files, 1024);
     assert_string_equal(s.oom_file, "");
+    assert_string_equal(s.pids_file, "/sys/fs/cgroup/pids.events");
     assert_int_equal(s.memory_limit, 7);
     assert_int_equal(s.lifetime_ms, 1000);
     assert_int_equal(s.idle_ms, 2000);

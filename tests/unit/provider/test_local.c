@@ -111,7 +111,7 @@ static void test_boxinit_that_fails(void **state)
     put_boxinit(fx, "printf 'nonsense that is no frame' >&4");
     assert_refused(fx, (struct box_spec){0}, ERR_PROTOCOL, "");
     put_boxinit(fx, "printf '\\001\\000\\000\\000e' >&4"); /* READY without a pid */
-    assert_refused(fx, (struct box_spec){0}, ERR_PROTOCOL, "report");
+    assert_refused(fx, (struct box_spec){0}, ERR_PROTOCOL, "understood");
     /* FAIL: kind 4 (denied), errno 1, "no" */
     put_boxinit(
         fx, "printf '\\014\\000\\000\\000I\\004\\001\\000\\000\\000\\002\\000\\000\\000no' >&4");

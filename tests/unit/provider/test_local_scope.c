@@ -43,13 +43,13 @@ static void test_only_our_scopes(void **state)
     const struct scope_manager manager = {S("/run/user/7"), S("/sys/fs/cgroup/user@7.service")};
     struct str dir = scope_dir(&a, &manager, S(ID));
     assert_str(dir, S("/sys/fs/cgroup/user@7.service/anybox.slice/anybox-" ID ".scope"));
-    assert_true(scope_is_ours(dir, S(ID)));
-    assert_true(cgroup_is_ours(dir, S(ID)));
-    assert_false(scope_is_ours(dir, S("0123")));
-    assert_false(scope_is_ours(dir, STR_EMPTY));
-    assert_false(scope_is_ours(str_skip(dir, 1), S(ID)));
-    assert_false(scope_is_ours(S("/sys/fs/cgroup/app.slice/anybox-" ID ".scope"), S(ID)));
-    assert_false(scope_is_ours(S("/sys/fs/cgroup/anybox.slice/anybox-" ID ".service"), S(ID)));
+    assert_true(scope_is_ours(dir));
+    assert_true(cgroup_is_ours(dir));
+    assert_false(scope_is_ours(S("/sys/fs/cgroup/anybox.slice/anybox-0123.scope")));
+    assert_false(scope_is_ours(STR_EMPTY));
+    assert_false(scope_is_ours(str_skip(dir, 1)));
+    assert_false(scope_is_ours(S("/sys/fs/cgroup/app.slice/anybox-" ID ".scope")));
+    assert_false(scope_is_ours(S("/sys/fs/cgroup/anybox.slice/anybox-" ID ".service")));
 }
 
 static bool has(const char *const *argv, const char *word)

@@ -1,0 +1,232 @@
+"""Boxes made in advance: they are like fresh ones, end with their server, and leave nothing."""
+import os
+import pathlib
+import signal
+import time
+
+import pytest
+from host import cgroups, pid_inside, wait_until
+
+pytestmark = pytest.mark.every_tier
+
+# Everything of a box that a program in it could look at, but for what differs from box to box
+# in any case: numbers of mounts, inodes and namespaces, and times.
+LOOK = r"""
+import os, pathlib, re, resource, socket, stat, sys
+def text(path):
+    try:
+        return pathlib.Path(path).read_text(errors="replace")
+    except OSError as e:
+        return e.strerror
+def entries(top):
+    for path, dirs, files in os.walk(top):
+        dirs.sort()
+        for name in sorted(dirs + files):
+            s = os.lstat(os.path.join(path, name))
+            yield path, name, oct(s.st_mode), s.st_uid, s.st_gid, s.st_size, s.st_nlink
+look = {"env": dict(os.environ), "cwd": os.getcwd(), "ids": (os.getresuid(), os.getresgid(), os.getgroups())}
+look["mounts"] = [re.sub(r"^\d+ \d+ \d+:\d+ |(?:shared|master):\d+ |inode64|uid=\d+|gid=\d+", "", l)
+                  for l in text("/proc/self/mountinfo").splitlines()]
+look["limits"] = {n: resource.getrlimit(getattr(resource, n)) for n in dir(resource) if n.startswith("RLIMIT_")}
+look["fds"] = [os.readlink(f"/proc/self/fd/{f}").split(":")[0] for f in range(3)]
+look["status"] = [l for l in text("/proc/1/status").splitlines()
+                  if re.match("Name|Umask|State|Uid|Gid|Groups|NSpid|Cap|NoNewPrivs|Seccomp|Sig|Shd", l)]
+look["init fds"] = text("/proc/1/fd")
+look["oom"] = text("/proc/1/oom_score_adj"), text("/proc/self/oom_score_adj")
+look["cgroup"] = text("/proc/self/cgroup")
+look["names"] = socket.gethostname(), text("/etc/hosts"), text("/etc/hostname"), text("/etc/resolv.conf")
+look["stat"] = {p: (os.statvfs(p).f_blocks, os.statvfs(p).f_files) for p in ("/tmp", "/workspace", "/dev/shm")}
+look["free"] = {p: (os.statvfs(p).f_bfree, os.statvfs(p).f_ffree) for p in ("/tmp", "/workspace")}
+look["user"] = {n: text("/proc/sys/user/" + n) for n in sorted(os.listdir("/proc/sys/user"))}
+look["net"] = re.sub(r"\d+", "", text("/proc/net/dev")), text("/proc/net/route")
+for top in "/", "/etc", "/tmp", "/home", "/workspace", "/run", "/var", "/dev":
+    look[top] = list(entries(top)) if top != "/" else sorted(os.listdir("/"))
+look["processes"] = [text(f"/proc/{p}/comm") for p in sorted(os.listdir("/proc")) if p.isdigit()]
+import hashlib, json
+for key, value in look.items():
+    value = json.dumps(value)
+    open("/workspace/look-" + key.replace("/", "_"), "w").write(value)
+    print(key, hashlib.sha256(value.encode()).hexdigest())
+"""
+
+
+def prepared(host):
+    """PID 1s that wait in the state folder's pool, by the folders there."""
+    pool = host.home / "pool"
+    return list(pool.iterdir()) if pool.is_dir() else []
+
+
+def filled(host, n=1):
+    assert wait_until(lambda: len(prepared(host)) >= n, 10)
+    time.sleep(0.3)  # the last one may still be in the making
+
+
+def inits(host):
+    return {pid for pid in host.install.box_inits() if pid_inside(pid) == 1}
+
+
+def is_prepared(pid):
+    """It has no name yet."""
+    return not (pathlib.Path("/proc", str(pid), "root") / "etc/hostname").exists()
+
+
+def look(client, **order):
+    name = client.tool("create_sandbox", **order)["name"]
+    answer = client.bash("python3 -", stdin=LOOK, sandbox_name=name)
+    assert answer["exit_code"] == 0, answer
+    return name, dict(line.rsplit(" ", 1) for line in answer["stdout"].splitlines())
+
+
+ORDERS = [
+    {},
+    {"name": "like", "env": {"A": "1", "PATH": "/bin"}, "timeout": 500},
+    {"memory": "300m", "pids": 50, "disk": "20m"},
+    {"memory": "8g", "disk": "3g"},
+]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=["plain", "named", "small", "large"])
+def test_a_box_of_the_pool_is_like_a_fresh_one(host, order):
+    other = host.server(env={"ANYBOX_LOCAL_POOL": "0"})
+    name, fresh = look(other, **{"name": "twin", **order})
+
+    def details(key):
+        path = "/workspace/look-" + key.replace("/", "_")
+        return client.bash(f"cat '{path}'", sandbox_name=name)["stdout"]
+
+    client = host.server()
+    client.tool("create_sandbox", name="first")
+    filled(host)
+    folders = set(prepared(host))
+    seen_by_fresh = {key: details(key) for key in fresh}
+    client.tool("delete_sandbox", sandbox_name=name)
+    name, pooled = look(client, **{"name": "twin", **order})
+    assert folders - set(prepared(host)), "it came from the pool"
+    assert len(pooled) > 20 and pooled.keys() == fresh.keys()
+    for key, value in fresh.items():
+        assert pooled[key] == value, f"{key}: {details(key)} is not {seen_by_fresh[key]}"
+
+
+def test_it_has_what_create_answers_and_what_others_see(host):
+    fresh = host.server(env={"ANYBOX_LOCAL_POOL": "0"}).tool("create_sandbox", name="a", memory="200m")
+    client = host.server()
+    client.tool("create_sandbox", name="first")
+    filled(host)
+    pooled = client.tool("create_sandbox", name="b", memory="200m")
+    differ = {"sandbox_id", "id", "sandbox_short_id", "name", "sandbox_name", "created_at", "selected", "expires_at"}
+    assert {k: v for k, v in pooled.items() if k not in differ} == {k: v for k, v in fresh.items() if k not in differ}
+    other = host.server()
+    shown = {b["name"]: b for b in other.tool("list_sandboxes")["sandboxes"]}
+    assert set(shown) == {"a", "b", "first"} and shown["b"]["connection_alive"] is True
+    assert other.bash("hostname", sandbox_name="b")["stdout"] == "b\n"
+
+
+def test_nothing_is_prepared_before_the_first_box_nor_by_the_command_line(host):
+    client = host.server()
+    client.tool("list_sandboxes")
+    assert host.run("run", "--", "true").returncode == 0
+    time.sleep(0.3)
+    assert prepared(host) == [] and not inits(host)
+
+
+def test_limits_of_a_pooled_box_hold(host):
+    client = host.server()
+    client.tool("create_sandbox", name="first")
+    filled(host)
+    client.tool("create_sandbox", name="tight", memory="64m", disk="8m", timeout=3)
+    full = client.bash("head -c 16M /dev/zero > /tmp/f; ls -s --block-size=1M /tmp/f", sandbox_name="tight")
+    assert "No space" in full["stderr"] and full["stdout"].startswith("8 ")
+    client.bash("rm /tmp/f", sandbox_name="tight")
+    greedy = client.bash("python3 -c 'x = bytearray(200 << 20)'", sandbox_name="tight")
+    assert greedy["exit_code"] != 0
+    time.sleep(3.2)
+    error = client.tool_error("exec_bash", command="true", sandbox_name="tight")
+    assert error["code"] == "gone" and "lifetime" in error["error"]
+
+
+def test_the_pool_grows_with_what_is_asked_for_and_not_beyond(host):
+    client = host.server(env={"ANYBOX_LOCAL_POOL": "3"})
+    client.tool("create_sandbox")
+    filled(host, 2)
+    assert len(prepared(host)) == 2
+    for _ in range(3):
+        client.tool("create_sandbox")
+    filled(host, 3)
+    assert wait_until(lambda: len(prepared(host)) == 3 and len(inits(host)) == 4 + 3, 5)
+
+
+def test_a_server_that_ends_takes_its_pool_with_it(host):
+    client = host.server()
+    box = client.tool("create_sandbox")["sandbox_id"]
+    filled(host, 2)
+    client.close()
+    assert wait_until(lambda: prepared(host) == [] and len(inits(host)) == 1, 5)
+    assert host.server().bash("echo here", sandbox_id=box)["stdout"] == "here\n"
+
+
+def test_a_killed_server_leaves_a_pool_that_dies_and_is_swept(host):
+    client = host.server()
+    client.tool("create_sandbox", name="stays")
+    filled(host, 2)
+    names = {p.name for p in prepared(host)}
+    os.kill(client.pid, signal.SIGKILL)
+    assert wait_until(lambda: len(inits(host)) == 1, 5), "helpers see the end of their server"
+    other = host.server()
+    other.tool("create_sandbox", name="another")
+    assert wait_until(lambda: not names & {p.name for p in prepared(host)}, 5)
+    assert not [c for c in cgroups() if any(n in str(c) for n in names)]
+    assert other.bash("echo here", sandbox_name="stays")["stdout"] == "here\n"
+
+
+def test_a_dead_helper_is_not_handed_out(host):
+    client = host.server()
+    client.tool("create_sandbox", name="first")
+    filled(host, 2)
+    mine = inits(host)
+    waiting = [p for p in mine if is_prepared(p)]
+    assert len(waiting) == len(mine) - 1
+    for pid in waiting:
+        os.kill(pid, signal.SIGKILL)
+    assert client.bash("echo ok", sandbox_id=client.tool("create_sandbox")["sandbox_id"])["stdout"] == "ok\n"
+    assert wait_until(lambda: len(prepared(host)) >= 2, 5)
+
+
+def test_a_stopped_helper_does_not_hold_a_create_for_ever(host):
+    """It is given up, and a fresh box made."""
+    client = host.server()
+    client.tool("create_sandbox", name="first")
+    filled(host, 2)
+    held = [p for p in inits(host) if is_prepared(p)]
+    for pid in held:
+        os.kill(pid, signal.SIGSTOP)
+    assert held
+    made = client.tool("create_sandbox", name="second")
+    assert client.bash("hostname", sandbox_id=made["sandbox_id"])["stdout"] == "second\n"
+    assert not set(held[:1]) & inits(host) or len(held) > 1
+
+
+def test_etc_changed_on_the_host_means_a_fresh_box(host, tmp_path):
+    """A file of /etc is shown as it was when the box was made: a stale one is not given out."""
+    if os.geteuid() != 0:
+        pytest.skip("needs to change /etc")
+    client = host.server()
+    client.tool("create_sandbox", name="first")
+    filled(host, 2)
+    before = set(prepared(host))
+    marker = pathlib.Path("/etc/.anybox-test-marker")
+    marker.touch()
+    marker.unlink()
+    client.tool("create_sandbox", name="second")
+    assert wait_until(lambda: not before & set(prepared(host)), 5)
+    assert client.bash("echo ok", sandbox_name="second")["stdout"] == "ok\n"
+
+
+def test_many_at_once_get_a_box_each(host):
+    client = host.server()
+    client.tool("create_sandbox")
+    filled(host, 2)
+    calls = [client.start_tool("create_sandbox", {"name": f"n{i}"}) for i in range(12)]
+    ids = {client.finish_tool(c, 30)["sandbox_id"] for c in calls}
+    assert len(ids) == 12
+    calls = [client.start_tool("exec_bash", {"command": "hostname", "sandbox_id": i}) for i in ids]
+    assert {client.finish_tool(c, 30)["stdout"].strip() for c in calls} == {f"n{i}" for i in range(12)}
