@@ -190,7 +190,7 @@ enum {
      *   list env        KEY=value of every command in the box (PATH, HOME... first)
      *   u64 disk_bytes  size of the writable tmpfs
      *   u64 memory_bytes, u32 pids, u32 open_files   rlimits, 0 none (RLIMIT_AS, NPROC, NOFILE)
-     *   u64 memory_limit    what the cgroup enforces, 0 none (for USAGE)
+     *   u64 memory_limit, u32 pids_limit   what cgroups enforce, 0 none (for what is told)
      *   u64 lifetime_ms (0 none), u64 idle_ms (0 none), from now on
      */
     FRAME_ORDER = 103,

@@ -49,20 +49,21 @@ pid_t spawn_fork(struct server *s)
 
 int spawn_fork_failed(const struct server *s, int errnum, struct err *e)
 {
-    if (errnum != EAGAIN && errnum != ENOMEM) {
-        return err_sys(e, errnum, "fork");
-    }
+    uint32_t pids = s->spec->pids_limit > 0 ? s->spec->pids_limit : s->spec->pids;
+    uint64_t memory = s->spec->memory_limit > 0 ? s->spec->memory_limit : s->spec->memory_bytes;
+
     if (errnum == ENOMEM) {
-        err_set(e, ERR_LIMIT, "the sandbox has no memory left to start a process");
-    } else if (s->spec->pids > 0) {
+        err_set(e, ERR_LIMIT,
+                "the sandbox has no memory left to start a process (limit %llu MiB): end some of "
+                "its processes or remove files, or make a sandbox with more",
+                (unsigned long long)(memory >> 20));
+    } else if (errnum == EAGAIN) {
         err_set(e, ERR_LIMIT,
                 "the sandbox has no process left (limit %u): end some of its processes, or make a "
                 "sandbox with a higher limit",
-                s->spec->pids);
+                pids);
     } else {
-        err_set(e, ERR_LIMIT,
-                "the sandbox has no process left: end some of its processes, or make a sandbox "
-                "with a higher limit");
+        return err_sys(e, errnum, "fork");
     }
     e->sys = errnum;
     return -1;

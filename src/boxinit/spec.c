@@ -277,6 +277,7 @@ int spec_parse_order(struct str fields, struct arena *a, struct spec *out, struc
     s.pids = wire_get_u32(&in);
     s.open_files = wire_get_u32(&in);
     s.memory_limit = wire_get_u64(&in);
+    s.pids_limit = wire_get_u32(&in);
     s.lifetime_ms = wire_get_u64(&in);
     s.idle_ms = wire_get_u64(&in);
     if (!wire_done(&in)) {

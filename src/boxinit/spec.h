@@ -42,7 +42,8 @@ struct spec {
     uint64_t disk_bytes;
     uint64_t memory_bytes; /* rlimits of commands; 0: none */
     uint32_t pids, open_files;
-    uint64_t memory_limit;
+    uint64_t memory_limit; /* by cgroups; 0: none */
+    uint32_t pids_limit;
     uint64_t lifetime_ms, idle_ms; /* 0: none */
 };
 

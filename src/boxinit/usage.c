@@ -43,6 +43,7 @@ struct limit_counts usage_limit_counts(const struct server *s)
     /* Version 2 only. Version 1 has a count of failures, but a charge that succeeded after
      * some cache was dropped is among them. */
     now.memory = now.oom_kills + usage_counter(said, S("oom"));
+    now.pids = usage_counter(read_again(s->fds.pids, text, sizeof(text)), S("max"));
     return now;
 }
 

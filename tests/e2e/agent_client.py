@@ -281,7 +281,7 @@ class Box:
 
     def __init__(self, mode=None, env=ENV, ro_binds=RO_BINDS, etc_binds=ETC_BINDS, disk=64 << 20,
                  memory=0, pids=0, files=0, cgroups=(), oom_file="", memory_file="", pids_file="",
-                 memory_limit=0, lifetime_ms=0, idle_ms=0, network=0, first=1_000_000_000,
+                 memory_limit=0, pids_limit=0, lifetime_ms=0, idle_ms=0, network=0, first=1_000_000_000,
                  first_gid=None, hostname="box", run_as=None, keep_fd=False, size=65536,
                  prefix=(), chown=None, without=(), raw_spec=None, raw_order=None):
         root = os.geteuid() == 0
@@ -297,7 +297,7 @@ class Box:
             text(memory_file) + text(pids_file) + u8(network) + u8(keep_fd))
         order = raw_order if raw_order is not None else (
             text(hostname) + names(env) + u64(disk) + u64(memory) + u32(pids) + u32(files) +
-            u64(memory_limit) + u64(lifetime_ms) + u64(idle_ms))
+            u64(memory_limit) + u32(pids_limit) + u64(lifetime_ms) + u64(idle_ms))
         try:
             self.start(frame(SPEC, spec), frame(ORDER, order), run_as, list(prefix), without)
         except BaseException:

@@ -859,7 +859,7 @@ def test_cgroups_oom_and_process_limit(make, cgroup):
     with make("range", cgroups=[str(f / "cgroup.procs") for f in cgroup.values()],
               oom_file=str(cgroup["memory"] / "memory.oom_control"),
               memory_file=str(cgroup["memory"] / "memory.usage_in_bytes"),
-              memory_limit=64 << 20) as b:
+              pids_file=str(cgroup["pids"] / "pids.events"), memory_limit=64 << 20, pids_limit=24) as b:
         r = b.run(["python3", "-c", "x = bytearray(500 << 20)"])
         assert r.ending.oom == "yes" and r.ending.code == signal.SIGKILL
         assert r.ending.limits == ["memory"] and b.sh("true").ending.limits == []
@@ -871,10 +871,13 @@ def test_cgroups_oom_and_process_limit(make, cgroup):
         with b.connect() as c:
             c.start(["python3", "-c", BOMB], id="t")
             c.wait_output(b"full")
-            assert fill_up(b).kind == "limit"
+            refused = fill_up(b)
+            assert refused.kind == "limit" and "(limit 24)" in refused.message
             with pytest.raises(Failed) as e:
                 b.stat("/")
             assert e.value.kind == "limit"
+            b.kill_task("t")
+            assert c.wait().limits == ["pids"]
             b.shutdown()  # needs no process
         b.wait_gone()
 

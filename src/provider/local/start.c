@@ -114,6 +114,7 @@ static int write_order(struct blank *b, const struct box_spec *spec, const struc
     wire_u32(&w, version[CONTROL_PIDS] == 0 ? (uint32_t)force->pids : 0);
     wire_u32(&w, (uint32_t)force->open_files);
     wire_u64(&w, version[CONTROL_MEMORY] != 0 ? (uint64_t)force->memory_bytes : 0);
+    wire_u32(&w, version[CONTROL_PIDS] != 0 ? (uint32_t)force->pids : 0);
     wire_u64(&w, (uint64_t)force->lifetime_s * 1000);
     wire_u64(&w, (uint64_t)force->idle_s * 1000);
     if (!wire_end(&w)) {

@@ -61,6 +61,7 @@ static void put_order(struct buf *to, const struct draft *d)
     wire_u32(&w, 50);
     wire_u32(&w, 1024);
     wire_u64(&w, 7);
+    wire_u32(&w, 8);
     wire_u64(&w, 1000);
     wire_u64(&w, 2000);
     assert_true(wire_end(&w));
@@ -108,6 +109,7 @@ static void a_good_one_is_read(void **state)
     assert_string_equal(s.oom_file, "");
     assert_string_equal(s.pids_file, "/sys/fs/cgroup/pids.events");
     assert_int_equal(s.memory_limit, 7);
+    assert_int_equal(s.pids_limit, 8);
     assert_int_equal(s.lifetime_ms, 1000);
     assert_int_equal(s.idle_ms, 2000);
     assert_true(s.keep_fd);
