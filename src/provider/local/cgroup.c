@@ -358,6 +358,12 @@ bool cgroup_is_ours(struct str dir)
     return is_folder || scope_is_ours(dir);
 }
 
+void cgroup_unthrottle(struct arena *a, struct str dir)
+{
+    (void)put(a, dir, "cpu.max", S("max"));
+    (void)put(a, dir, "cpu.cfs_quota_us", S("-1"));
+}
+
 static void kill_all(struct arena *a, struct str dir)
 {
     if (put(a, dir, "cgroup.kill", S("1"))) {

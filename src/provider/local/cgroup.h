@@ -73,6 +73,8 @@ struct str cgroup_text(const struct cgroup_set *set);
 
 /* Only paths that cgroup_make() could have made. */
 bool cgroup_is_ours(struct str dir);
+/* Takes the quota of processor time away: to end takes some, too. */
+void cgroup_unthrottle(struct arena *a, struct str dir);
 /* Kills what is still in there and removes it. Missing is success. */
 int cgroup_remove(const struct ctx *ctx, struct str dir, struct err *e) MUST_CHECK;
 /* The same for all that cgroup_make() can have made for this id. */

@@ -39,6 +39,11 @@ int local_kill(const struct meta *m, const struct ctx *ctx, struct err *e)
                        "its init process cannot be looked at, perhaps because too many files are "
                        "open; try again");
     }
+    for (size_t i = 0; i < m->n_cgroups; i++) {
+        if (cgroup_is_ours(m->cgroups[i])) {
+            cgroup_unthrottle(ctx->arena, m->cgroups[i]);
+        }
+    }
     if (syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH) {
         return err_sys(e, errno, "cannot end the sandbox's init process");
     }
