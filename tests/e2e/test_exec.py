@@ -1,6 +1,5 @@
 """exec_bash and its other names: what a command gets, and how its end is told."""
 import json
-import os
 import re
 import time
 
@@ -197,17 +196,6 @@ def test_a_cancelled_call_kills_the_command_in_the_box(box):
     assert not future.done()
 
 
-@pytest.mark.only_tiers("root")
-@pytest.mark.skipif(not os.access("/sys/fs/cgroup", os.W_OK), reason="there are no cgroups to write to")
-def test_running_out_of_memory_is_told(client):
-    client.tool("create_sandbox", name="small", memory="64m")
-    answer = client.bash("python3 -c 'x = bytearray(300 << 20); print(len(x))'", timeout_s=60)
-    assert answer["exit_code"] != 0
-    assert answer["oom_killed"] is True
-    after = client.bash("echo alive")
-    assert after["stdout"] == "alive\n" and not after.get("oom_killed")
-
-
 def test_a_command_of_one_mebibyte_runs(box):
     command = "true '" + "x" * (1 << 20) + "'; echo ran"
     try:
@@ -255,10 +243,3 @@ def test_python_and_the_usual_tools_are_there(box):
     answer = box.bash("python3 -c 'import sys, json, ssl; print(sys.version_info[0])'; grep -c . /etc/passwd; sed --version | head -1")
     assert answer["exit_code"] == 0, answer["stderr"]
     assert answer["stdout"].startswith("3\n")
-
-
-def test_a_full_disk_is_the_commands_problem(client):
-    client.tool("create_sandbox", name="full", memory="128m")
-    answer = client.bash("head -c 2000000000 /dev/zero > /workspace/fill; echo rc=$?", timeout_s=60)
-    assert "rc=0" not in answer["stdout"]
-    assert client.bash("rm -f /workspace/fill; echo ok")["stdout"] == "ok\n"
