@@ -28,7 +28,10 @@
 #define BOX_WORK_DIR "/workspace"
 #define BOX_USER     "user"
 #define BOX_UID      1000 /* of the payload, inside */
-#define BOX_PATH     "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+/* Of a box with an image: there the payload is the owner of the files. */
+#define BOX_ROOT_USER "root"
+#define BOX_ROOT_HOME "/root"
+#define BOX_PATH      "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 #define SPOOL_HEAD     (64u << 10)  /* of each stream, kept from the start */
 #define SPOOL_TAIL     (960u << 10) /* and from the end, when nobody reads */
@@ -175,6 +178,9 @@ enum {
      *   str pids_file   pids.events, "" none
      *   u8  network     0 none, 1 the internet
      *   u8  keep_fd     1: KEEP_FD is there
+     *   str image       the clean path of a folder with a whole system: an overlay over it
+     *                   is the root, there are no binds, and the payload is the box's root
+     *                   without its capabilities (modes 1, 2); "" none
      * and with network 1:
      *   str net_program the absolute path of slirp4netns
      *   list closed     IPv4 addresses as text that the box must not reach, besides the

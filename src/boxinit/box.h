@@ -9,7 +9,7 @@
 int box_make(void);
 
 /* The inner process, already cloned into its namespaces. It goes on when a byte comes
- * from `go`; the end of it instead means that nobody wants the box any more. A box with a
+ * from `go`, with the tree of an image where the outer one has to open it; the end of it instead means that nobody wants the box any more. A box with a
  * network writes a byte to `net_made` first, and waits for another one then. It tells the
  * rest to CONTROL_FD itself. Never returns. */
 NORETURN void box_init(const struct spec *spec, struct box_fds fds, int go, int net_made);

@@ -34,17 +34,17 @@ void child_pipes_close(struct child_pipes *p)
 
 /* /dev/stdout and the like open the pipe again, by its inode, which is ours: it must let
  * the payload in. Nobody else can reach it. */
-static int let_payload_reopen(int fd, enum uid_mode mode)
+static int let_payload_reopen(int fd, const struct spec *spec)
 {
-    return mode == UIDS_ONE || fd < 0 ? 0 : fchmod(fd, 0666);
+    return spec_shares_uid(spec) || fd < 0 ? 0 : fchmod(fd, 0666);
 }
 
-int child_pipes_open(struct child_pipes *p, bool with_input, enum uid_mode mode, struct err *e)
+int child_pipes_open(struct child_pipes *p, bool with_input, const struct spec *spec, struct err *e)
 {
     if ((with_input && pipe2(p->in, O_CLOEXEC) < 0) || pipe2(p->out, O_CLOEXEC) < 0 ||
         pipe2(p->err, O_CLOEXEC) < 0 || pipe2(p->report, O_CLOEXEC) < 0 ||
-        let_payload_reopen(p->in[0], mode) < 0 || let_payload_reopen(p->out[0], mode) < 0 ||
-        let_payload_reopen(p->err[0], mode) < 0) {
+        let_payload_reopen(p->in[0], spec) < 0 || let_payload_reopen(p->out[0], spec) < 0 ||
+        let_payload_reopen(p->err[0], spec) < 0) {
         return err_sys(e, errno, "make the command's pipes");
     }
     /* Only our ends: a program may not expect EAGAIN on its own. */
@@ -72,7 +72,7 @@ struct child_failure child_become(const struct spec *spec)
     if (rc != 0) {
         return (struct child_failure){STEP_LIMITS, rc};
     }
-    return (struct child_failure){STEP_IDS, ids_become_payload(spec->uid_mode)};
+    return (struct child_failure){STEP_IDS, ids_become_payload(spec)};
 }
 
 /* Returns only when nothing could be run. */

@@ -31,7 +31,7 @@ struct child_pipes {
         {-1, -1}, {-1, -1}, {-1, -1}, {-1, -1},                                                    \
     }
 
-int child_pipes_open(struct child_pipes *p, bool with_input, enum uid_mode mode, struct err *e)
+int child_pipes_open(struct child_pipes *p, bool with_input, const struct spec *spec, struct err *e)
     MUST_CHECK;
 void child_pipes_close(struct child_pipes *p);
 

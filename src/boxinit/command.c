@@ -90,8 +90,8 @@ const char **command_files(struct arena *a, struct str program, struct str path)
     return files;
 }
 
-const char *command_path(struct arena *a, struct str path)
+const char *command_path(const struct spec *spec, struct arena *a, struct str path)
 {
-    path = path_tilde(a, path, S(BOX_HOME));
+    path = path_tilde(a, path, spec->image != NULL ? S(BOX_ROOT_HOME) : S(BOX_HOME));
     return arena_cstr(a, path.len == 0 ? S(BOX_WORK_DIR) : path_join(a, S(BOX_WORK_DIR), path));
 }

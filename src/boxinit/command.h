@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/str.h"
+#include "boxinit/spec.h"
 
 /* A NULL-terminated environment: the variables of `first`, then those of `second`, which
  * win; within one list the later one wins. Order of first mention. */
@@ -17,6 +18,6 @@ struct str command_var(char *const *env, struct str name);
  * once for each folder of `path`. */
 const char **command_files(struct arena *a, struct str program, struct str path);
 /* An absolute path for what a client calls a path: "", "~", relative to the work folder. */
-const char *command_path(struct arena *a, struct str path);
+const char *command_path(const struct spec *spec, struct arena *a, struct str path);
 
 #endif

@@ -19,7 +19,7 @@
 
 int files_stat(struct worker *w, const struct request *r, struct err *e)
 {
-    const char *path = command_path(&w->arena, r->path);
+    const char *path = command_path(w->spec, &w->arena, r->path);
     struct stat is;
 
     if (fstatat(AT_FDCWD, path, &is, r->follow ? 0 : AT_SYMLINK_NOFOLLOW) < 0) {
@@ -180,7 +180,7 @@ static int list_all(struct listing *x, bool recursive, struct err *e)
 
 int files_list(struct worker *w, const struct request *r, struct err *e)
 {
-    const char *path = command_path(&w->arena, r->path);
+    const char *path = command_path(w->spec, &w->arena, r->path);
     struct listing *x own_mem = xcalloc(1, sizeof(*x));
     int rc;
 
@@ -214,7 +214,7 @@ int files_list(struct worker *w, const struct request *r, struct err *e)
 static int open_regular(struct worker *w, const struct request *r, struct stat *is, int *out,
                         struct err *e)
 {
-    const char *path = command_path(&w->arena, r->path);
+    const char *path = command_path(w->spec, &w->arena, r->path);
     int fd own_fd = -1;
 
     if (stat(path, is) < 0) {
@@ -274,7 +274,7 @@ int files_read(struct worker *w, const struct request *r, struct err *e)
 
 int files_mkdir(struct worker *w, const struct request *r, struct err *e)
 {
-    const char *path = command_path(&w->arena, r->path);
+    const char *path = command_path(w->spec, &w->arena, r->path);
     struct stat is;
 
     if (fd_mkdirs(path, 0755, e) < 0) {
@@ -289,7 +289,7 @@ int files_mkdir(struct worker *w, const struct request *r, struct err *e)
 
 int files_remove(struct worker *w, const struct request *r, struct err *e)
 {
-    const char *path = command_path(&w->arena, r->path);
+    const char *path = command_path(w->spec, &w->arena, r->path);
 
     if (fd_remove_tree(AT_FDCWD, path, e) < 0) {
         if (e->sys == EBUSY) {

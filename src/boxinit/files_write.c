@@ -75,7 +75,7 @@ static int check_old(struct worker *w, const struct request *r, const struct tar
 
 static int find_target(struct worker *w, const struct request *r, struct target *t, struct err *e)
 {
-    const char *path = command_path(&w->arena, r->path);
+    const char *path = command_path(w->spec, &w->arena, r->path);
 
     if (str_ends(r->path, S("/"))) {
         return err_set(e, ERR_INVALID, "\"%.*s\" names a folder; name a file in it",

@@ -172,12 +172,12 @@ int ids_enter(const struct spec *spec, struct err *e)
 /* Whoever changes its uid can be traced by its new self on a host with
  * fs.suid_dumpable=1, unless it holds a capability that the tracer lacks. So they are kept
  * until tracing is forbidden again; giving them up does not change that. */
-int ids_become_payload(enum uid_mode mode)
+int ids_become_payload(const struct spec *spec)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct none[2] = {0};
 
-    if (mode == UIDS_ONE) {
+    if (spec_shares_uid(spec)) {
         return 0;
     }
     if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setresgid(BOX_UID, BOX_UID, BOX_UID) < 0 ||

@@ -13,6 +13,6 @@ int ids_map(const struct spec *spec, pid_t pid, struct err *e) MUST_CHECK;
 int ids_enter(const struct spec *spec, struct err *e) MUST_CHECK;
 /* A command or a file worker becomes the payload; it loses every capability by that.
  * 0, or the errno. Safe between fork and exec. */
-int ids_become_payload(enum uid_mode mode);
+int ids_become_payload(const struct spec *spec);
 
 #endif

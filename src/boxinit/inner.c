@@ -13,6 +13,7 @@
 #include "boxinit/box.h"
 #include "boxinit/fds.h"
 #include "boxinit/ids.h"
+#include "boxinit/image.h"
 #include "boxinit/limits.h"
 #include "boxinit/net.h"
 #include "boxinit/rootfs.h"
@@ -44,6 +45,12 @@ static int reopen_stdio(struct err *e)
     return 0;
 }
 
+/* What there is of the outer process. */
+struct outside {
+    int go, net_made;
+    int tree; /* of an image; -1: none came */
+};
+
 static bool may_go_on(int go)
 {
     char byte;
@@ -62,11 +69,24 @@ static int connect_net(const struct spec *spec, int go, int net_made, struct err
     return may_go_on(go) ? 0 : err_set(e, ERR_CANCELLED, "nobody wants the sandbox any more");
 }
 
-/* All that can be done before anybody asks for the box. */
-static int set_up(const struct spec *spec, struct box_fds *fds, int go, int net_made, struct err *e)
+static int build(const struct spec *spec, int came, struct err *e)
 {
-    int keep[] = {CONTROL_FD, fds->listener, fds->end, fds->oom, fds->memory,
-                  fds->pids,  fds->keep,     fds->net, go,       net_made};
+    int tree own_fd = came;
+
+    if (spec->image != NULL && tree < 0) {
+        tree = image_open(spec->image, -1, e);
+        if (tree < 0) {
+            return -1;
+        }
+    }
+    return rootfs_build(spec, tree, e);
+}
+
+/* All that can be done before anybody asks for the box. */
+static int set_up(const struct spec *spec, struct box_fds *fds, struct outside *from, struct err *e)
+{
+    int keep[] = {CONTROL_FD, fds->listener, fds->end, fds->oom,       fds->memory, fds->pids,
+                  fds->keep,  fds->net,      from->go, from->net_made, from->tree};
 
     if (fds_close_others(keep, COUNTOF(keep), e) < 0) {
         return -1;
@@ -79,12 +99,12 @@ static int set_up(const struct spec *spec, struct box_fds *fds, int go, int net_
     if (ids_enter(spec, e) < 0 || raise_loopback(e) < 0) {
         return -1;
     }
-    if (spec->net_program != NULL && connect_net(spec, go, net_made, e) < 0) {
+    if (spec->net_program != NULL && connect_net(spec, from->go, from->net_made, e) < 0) {
         return -1;
     }
-    (void)close(go);
-    (void)close(net_made);
-    return rootfs_build(spec, e) < 0 ? -1 : reopen_stdio(e);
+    (void)close(from->go);
+    (void)close(from->net_made);
+    return build(spec, from->tree, e) < 0 ? -1 : reopen_stdio(e);
 }
 
 static int obey(const struct spec *spec, struct err *e)
@@ -109,15 +129,16 @@ static int become_init(struct spec *spec, struct box_fds *fds, struct arena *a,
 void box_init(const struct spec *spec, struct box_fds fds, int go, int net_made)
 {
     struct spec own = *spec;
+    struct outside from = {.go = go, .net_made = net_made};
     struct arena a own_arena = {0};
     struct server server;
     struct err e;
 
-    if (!may_go_on(go)) {
+    if (!image_receive(go, &from.tree)) {
         _exit(1);
     }
     arena_init(&a, 64u << 20);
-    if (set_up(spec, &fds, go, net_made, &e) < 0 || become_init(&own, &fds, &a, &server, &e) < 0) {
+    if (set_up(spec, &fds, &from, &e) < 0 || become_init(&own, &fds, &a, &server, &e) < 0) {
         box_say_failed(&e);
         _exit(1);
     }

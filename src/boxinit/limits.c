@@ -41,7 +41,7 @@ int limits_seal(const struct spec *spec, struct err *e)
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL) {
         return err_sys(e, errno, "clear the ambient capabilities");
     }
-    if (drop_bounding_set(e) < 0 || keep_caps(spec->uid_mode == UIDS_ONE ? 0 : needed, e) < 0) {
+    if (drop_bounding_set(e) < 0 || keep_caps(spec_shares_uid(spec) ? 0 : needed, e) < 0) {
         return -1;
     }
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {

@@ -15,6 +15,7 @@
 #include "base/own.h"
 #include "boxinit/box.h"
 #include "boxinit/ids.h"
+#include "boxinit/image.h"
 #include "boxinit/limits.h"
 #include "boxinit/stack.h"
 
@@ -206,7 +207,9 @@ static int start_inner(const struct spec *spec, const struct box_fds *fds, struc
     int go[2];
     int net_made[2];
 
-    if (pipe2(go, O_CLOEXEC) < 0 || pipe2(net_made, O_CLOEXEC) < 0) {
+    /* A socket: a descriptor may come with the word. */
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) < 0 ||
+        pipe2(net_made, O_CLOEXEC) < 0) {
         return err_sys(e, errno, "pipe");
     }
     limits_share();
@@ -224,6 +227,23 @@ static int start_inner(const struct spec *spec, const struct box_fds *fds, struc
     out->go = go[1];
     out->net_made = net_made[0];
     return 0;
+}
+
+/* The first word. Root is the one who can show an image with the box's owners. */
+static int let_go_on(const struct spec *spec, const struct inner *inner, struct err *e)
+{
+    char path[64];
+
+    if (spec->image == NULL || spec->uid_mode != UIDS_WRITE) {
+        return fd_write_all(inner->go, S("g"), e);
+    }
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)inner->pid);
+    int user_ns own_fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (user_ns < 0) {
+        return err_sys(e, errno, "open the sandbox's user namespace");
+    }
+    int tree own_fd = image_open(spec->image, user_ns, e);
+    return tree < 0 ? -1 : image_send(inner->go, tree, e);
 }
 
 /* The inner process, its uids, and the word to go on. From then on it speaks for itself. */
@@ -250,7 +270,7 @@ static int make_inner(const struct spec *spec, struct stack *stack, struct inner
     if (say_born(inner->pid, e) < 0) {
         return -1;
     }
-    return fd_write_all(inner->go, S("g"), e);
+    return let_go_on(spec, inner, e);
 }
 
 /* When the inner process has made its side of the network. If it ends instead, it has said

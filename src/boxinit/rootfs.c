@@ -32,6 +32,7 @@
 #include "base/path.h"
 #include "boxinit/bind.h"
 #include "boxinit/etc.h"
+#include "boxinit/image.h"
 
 #define BLOCK   4096
 #define INO_MIN 16384
@@ -79,9 +80,8 @@ static int enter_new_root(struct err *e)
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
         return err_sys(e, errno, "make the mounts private");
     }
-    if (mount_tmpfs("/proc", "mode=755,size=4m,nr_inodes=4096", e) < 0 ||
-        make_dir("/proc" ROOTFS_APART, 0700, e) < 0 ||
-        mount_tmpfs("/proc" ROOTFS_APART, "mode=755,size=4m,nr_inodes=4096", e) < 0 ||
+    if (mount_tmpfs("/proc", ROOTFS_SPACE, e) < 0 || make_dir("/proc" ROOTFS_APART, 0700, e) < 0 ||
+        mount_tmpfs("/proc" ROOTFS_APART, ROOTFS_SPACE, e) < 0 ||
         make_dir("/proc" ROOTFS_HOST, 0700, e) < 0) {
         return -1;
     }
@@ -201,7 +201,7 @@ static int show_writable(const struct spec *spec, const struct writable *w, stru
     if (make_dir(path, 0700, e) < 0 || make_dir(w->at, 0755, e) < 0) {
         return -1;
     }
-    if (w->payload && spec->uid_mode != UIDS_ONE && chown(path, BOX_UID, BOX_UID) < 0) {
+    if (w->payload && !spec_shares_uid(spec) && chown(path, BOX_UID, BOX_UID) < 0) {
         return err_sys(e, errno, "give %s to the payload", w->at);
     }
     if (chmod(path, w->mode) < 0) {
@@ -382,17 +382,31 @@ static int leave_host(struct err *e)
     return 0;
 }
 
-int rootfs_build(const struct spec *spec, struct err *e)
+/* The host's own system, piece by piece, or nothing of it. */
+static int show_system(const struct spec *spec, int host, struct err *e)
 {
-    if (enter_new_root(e) < 0) {
+    return spec->image != NULL ? 0 : show_host_paths(spec, host, e);
+}
+
+static int enter(const struct spec *spec, int tree, struct err *e)
+{
+    if (spec->image != NULL) {
+        return image_enter(tree, e);
+    }
+    return enter_new_root(e) < 0 ? -1 : make_plain_dirs(e);
+}
+
+int rootfs_build(const struct spec *spec, int tree, struct err *e)
+{
+    if (enter(spec, tree, e) < 0) {
         return -1;
     }
     int host own_fd = open(ROOTFS_HOST, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (host < 0) {
         return err_sys(e, errno, "open the host's root");
     }
-    if (make_plain_dirs(e) < 0 || make_writable(spec, e) < 0 || etc_make(spec, e) < 0 ||
-        show_host_paths(spec, host, e) < 0 || make_dev(host, e) < 0 || make_proc(e) < 0) {
+    if (make_writable(spec, e) < 0 || etc_make(spec, e) < 0 || show_system(spec, host, e) < 0 ||
+        make_dev(host, e) < 0 || make_proc(e) < 0) {
         return -1;
     }
     return leave_host(e);
@@ -419,8 +433,11 @@ int rootfs_finish(const struct spec *spec, struct err *e)
     if (etc_name(spec, e) < 0 || resize(spec->disk_bytes, e) < 0) {
         return -1;
     }
-    if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0) {
-        return err_sys(e, errno, "make the root read-only");
+    /* Over an image only /dev is ours. */
+    const char *fixed = spec->image != NULL ? "/dev" : "/";
+    if (mount(NULL, fixed, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) <
+        0) {
+        return err_sys(e, errno, "make %s read-only", fixed);
     }
     return 0;
 }

@@ -7,10 +7,12 @@
 /* While a root is built: the tmpfs of all that can be written, and the host's tree in it. */
 #define ROOTFS_APART "/.apart"
 #define ROOTFS_HOST  ROOTFS_APART "/host"
+#define ROOTFS_SPACE "mode=755,size=4m,nr_inodes=4096" /* of that tmpfs, until the order */
 
 /* Inner process, in its own mount namespace with all capabilities there: builds the
- * new root, moves into it and lets go of the host's. */
-int rootfs_build(const struct spec *spec, struct err *e) MUST_CHECK;
+ * new root, moves into it and lets go of the host's. `tree` is that of the spec's image
+ * (image.h), else -1. */
+int rootfs_build(const struct spec *spec, int tree, struct err *e) MUST_CHECK;
 /* What the order says of it: its name and its size. Nobody can change it then. */
 int rootfs_finish(const struct spec *spec, struct err *e) MUST_CHECK;
 

@@ -136,8 +136,8 @@ static void make_one(struct server *s, int64_t now)
     struct err ignored;
     pid_t pid = -1;
 
-    if (child_pipes_open(&p, true, s->spec->uid_mode, &ignored) == 0 &&
-        pipe2(order, O_CLOEXEC) == 0 && fcntl(order[1], F_SETFL, O_NONBLOCK) == 0) {
+    if (child_pipes_open(&p, true, s->spec, &ignored) == 0 && pipe2(order, O_CLOEXEC) == 0 &&
+        fcntl(order[1], F_SETFL, O_NONBLOCK) == 0) {
         pid = spawn_fork(s);
         if (pid == 0) {
             wait_and_run(s->spec, &p, order[0]);

@@ -107,7 +107,7 @@ static void fill_order(struct child_order *o, struct arena *a, const struct serv
     path = command_var(o->env, S("PATH"));
     path = path.len > 0 ? path : S(BOX_PATH);
     o->files = command_files(a, r->argv[0], path);
-    o->cwd = command_path(a, r->cwd);
+    o->cwd = command_path(s->spec, a, r->cwd);
     t->program = arena_cstr(&t->text, str_head(r->argv[0], 120));
     t->path = arena_cstr(&t->text, str_head(path, 200));
     t->cwd = arena_cstr(&t->text, str_head(str_from(o->cwd), 200));
@@ -118,7 +118,7 @@ static pid_t fork_child(struct server *s, const struct child_order *order, struc
 {
     pid_t pid;
 
-    if (child_pipes_open(p, order->with_input, s->spec->uid_mode, e) < 0) {
+    if (child_pipes_open(p, order->with_input, s->spec, e) < 0) {
         return pipes_failed(e);
     }
     pid = spawn_fork(s);

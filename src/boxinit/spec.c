@@ -158,7 +158,7 @@ static int check_file(struct str path, struct arena *a, const char **out, struct
 
 /* The frame's fields as they come, before they are checked. */
 struct raw_spec {
-    struct str oom_file, memory_file, pids_file, net_program;
+    struct str oom_file, memory_file, pids_file, net_program, image;
     const struct str *ro_binds, *etc_binds, *cgroups, *closed;
     size_t n_ro_binds, n_etc_binds, n_cgroups, n_closed;
     uint8_t uid_mode, network;
@@ -203,11 +203,32 @@ static bool get_fields(struct str fields, struct arena *a, struct raw_spec *raw,
     raw->pids_file = wire_get_str(&in);
     raw->network = wire_get_u8(&in);
     out->keep_fd = wire_get_u8(&in) != 0;
+    raw->image = wire_get_str(&in);
     if (raw->network == NET_INTERNET) {
         raw->net_program = wire_get_str(&in);
         raw->n_closed = wire_get_list(&in, a, SPEC_CLOSED_MAX, &raw->closed);
     }
     return wire_done(&in);
+}
+
+static int copy_image(const struct raw_spec *raw, struct arena *a, struct spec *out, struct err *e)
+{
+    if (raw->image.len == 0) {
+        return 0;
+    }
+    if (raw->image.len < 2 || raw->image.len >= PATH_MAX_BYTES || str_has(raw->image, '\0') ||
+        !path_is_absolute(raw->image) || !str_eq(raw->image, path_clean(a, raw->image))) {
+        return err_set(e, ERR_INVALID, "image: \"%.*s\" is not a clean absolute path of a folder",
+                       STR_ARG(str_head(raw->image, 200)));
+    }
+    if (raw->uid_mode == UIDS_ONE) {
+        return err_set(e, ERR_UNSUPPORTED, "image: a range of uids is needed");
+    }
+    if (raw->n_ro_binds > 0 || raw->n_etc_binds > 0) {
+        return err_set(e, ERR_INVALID, "image: nothing of the host is shown beside it");
+    }
+    out->image = arena_cstr(a, raw->image);
+    return 0;
 }
 
 static int other_version(struct err *e)
@@ -234,7 +255,8 @@ int spec_parse(struct str fields, struct arena *a, struct spec *out, struct err 
         copy_list(raw.cgroups, raw.n_cgroups, a, check_cgroup, &s.cgroup_procs, e) < 0 ||
         check_file(raw.oom_file, a, &s.oom_file, e) < 0 ||
         check_file(raw.memory_file, a, &s.memory_file, e) < 0 ||
-        check_file(raw.pids_file, a, &s.pids_file, e) < 0 || copy_network(&raw, a, &s, e) < 0) {
+        check_file(raw.pids_file, a, &s.pids_file, e) < 0 || copy_image(&raw, a, &s, e) < 0 ||
+        copy_network(&raw, a, &s, e) < 0) {
         return -1;
     }
     s.uid_mode = (enum uid_mode)raw.uid_mode;

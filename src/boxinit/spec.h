@@ -29,6 +29,7 @@ struct spec {
     const char *const *etc_binds; /* below /etc */
     const char *const *cgroup_procs;
     size_t n_ro_binds, n_etc_binds, n_cgroup_procs;
+    const char *image;                              /* NULL: the host's own system, by the binds */
     const char *oom_file, *memory_file, *pids_file; /* "" none */
     bool keep_fd;
     const char *net_program; /* NULL: no network */
@@ -46,6 +47,13 @@ struct spec {
     uint32_t pids_limit;
     uint64_t lifetime_ms, idle_ms; /* 0: none */
 };
+
+/* PID 1 and the payload have the same uid: where there is only one, and where the payload is
+ * to own the files of an image. */
+static inline bool spec_shares_uid(const struct spec *spec)
+{
+    return spec->uid_mode == UIDS_ONE || spec->image != NULL;
+}
 
 /* The fields of a spec frame. Everything in *out lives in the arena. */
 int spec_parse(struct str fields, struct arena *a, struct spec *out, struct err *e) MUST_CHECK;

@@ -203,7 +203,7 @@ static bool take_over(const struct spec *spec, int fd)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     /* dup2 to a low one, then everything above goes. */
     if (dup2(fd, 3) < 0 || close_range(4, ~0u, 0) < 0 || limits_apply(spec) != 0 ||
-        ids_become_payload(spec->uid_mode) != 0) {
+        ids_become_payload(spec) != 0) {
         return false;
     }
     (void)setsid();

@@ -111,6 +111,7 @@ struct box_info {
     struct str tier;           /* what isolates it: "root, cgroup v1", "user, rlimits" */
     struct str host, user;     /* where and as whom its code runs */
     struct str work_dir, home; /* where commands start, and "~"; empty: not known */
+    struct str image;          /* what it was made of, as the provider names it; or empty */
     int32_t port;              /* 0: none */
     struct limits limits;      /* in force; 0: not limited here */
     enum network network;

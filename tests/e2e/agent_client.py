@@ -283,8 +283,11 @@ class Box:
                  memory=0, pids=0, files=0, cgroups=(), oom_file="", memory_file="", pids_file="",
                  memory_limit=0, pids_limit=0, lifetime_ms=0, idle_ms=0, network=0, first=1_000_000_000,
                  first_gid=None, hostname="box", run_as=None, keep_fd=False, size=65536,
-                 prefix=(), chown=None, without=(), raw_spec=None, raw_order=None):
+                 prefix=(), chown=None, without=(), raw_spec=None, raw_order=None, image=""):
         root = os.geteuid() == 0
+        if image:
+            ro_binds, etc_binds = (), ()
+            env = ["HOME=/root", "USER=root"] if env is ENV else env
         self.mode = (1 if root and run_as is None else 0) if mode is None else mode
         self.folder = tempfile.mkdtemp(prefix="anybox-test-")
         self.pid = None
@@ -294,7 +297,7 @@ class Box:
         spec = raw_spec if raw_spec is not None else (
             u8(self.mode) + u32(first) + u32(first if first_gid is None else first_gid) +
             u32(size) + names(ro_binds) + names(etc_binds) + names(cgroups) + text(oom_file) +
-            text(memory_file) + text(pids_file) + u8(network) + u8(keep_fd))
+            text(memory_file) + text(pids_file) + u8(network) + u8(keep_fd) + text(image))
         order = raw_order if raw_order is not None else (
             text(hostname) + names(env) + u64(disk) + u64(memory) + u32(pids) + u32(files) +
             u64(memory_limit) + u32(pids_limit) + u64(lifetime_ms) + u64(idle_ms))

@@ -1120,7 +1120,7 @@ def prepared(world, control):
     spec_r, spec_w = os.pipe()
     spec = frame(agent_client.SPEC, u8(1 if ROOT else 0) + u32(10**9) + u32(10**9) + u32(65536) +
                  names(agent_client.RO_BINDS) + names([]) + names([]) + text("") + text("") +
-                 text("") + u8(0) + u8(0))
+                 text("") + u8(0) + u8(0) + text(""))
 
     def place():
         copies = [os.dup2(f, 200 + i) for i, f in enumerate((spec_r, control.fileno(), folder))]

@@ -123,6 +123,7 @@ struct blank *blank_make(struct local *l, const struct ctx *ctx, const struct bl
         .local = l, .home = home, .folder = -1, .kind = *kind, .uids = {.lock = -1}, .control = -1};
     memcpy(b->id, id.p, BOX_ID_SIZE - 1);
     arena_init(&b->arena, ARENA_MAX);
+    b->kind.image = arena_str(&b->arena, kind->image);
     buf_init(&b->said, SAID_MAX);
     if (make(b, ctx, e) < 0) {
         blank_undo(b);
@@ -140,6 +141,7 @@ static struct meta meta_of(struct blank *b)
                      .pid = b->pid,
                      .start = b->start,
                      .network = b->kind.network,
+                     .image = b->kind.image,
                      .uid_base = b->uids.mode == UID_ONE ? 0 : b->uids.uid};
     for (size_t i = 0; i < b->cgroups.n_dirs; i++) {
         m.cgroups[m.n_cgroups++] = b->cgroups.dirs[i];

@@ -18,6 +18,7 @@
 struct blank_kind {
     enum network network;
     struct limits limits; /* that its cgroups enforce */
+    struct str image;     /* the path of its folder (image.h); empty: the host's system */
 };
 
 struct blank {

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/own.h"
+#include "provider/local/image.h"
 #include "provider/local/pool.h"
 #include "provider/talk.h"
 
@@ -52,14 +53,6 @@ static int check_spec(const struct box_spec *spec, struct arena *a, struct err *
     if (!local_id_ok(spec->id)) {
         return err_set(e, ERR_BUG, "a sandbox id is 32 hex digits, not \"%.*s\"",
                        STR_ARG(str_head(spec->id, 40)));
-    }
-    if (spec->image.len > 0) {
-        return err_set(
-            e, ERR_UNSUPPORTED,
-            "local sandboxes run on this machine's own system and take no image (\"%.*s\" "
-            "was asked for); leave image out. Images need a docker provider, which this "
-            "version does not have yet",
-            STR_ARG(str_head(spec->image, 80)));
     }
     if (network_check(spec->network, a, e) < 0) {
         return -1;
@@ -114,7 +107,7 @@ static struct box *from_pool(struct local *l, const struct ctx *ctx, const struc
                              const struct limits *limits, struct err *e)
 {
     struct blank *b = NULL;
-    if (l->pool != NULL && spec->network == NETWORK_NONE) {
+    if (l->pool != NULL && spec->network == NETWORK_NONE && spec->image.len == 0) {
         b = blank_pool_take(l->pool, limits);
     }
     if (b == NULL) {
@@ -124,10 +117,19 @@ static struct box *from_pool(struct local *l, const struct ctx *ctx, const struc
     return claim(b, ctx, spec, limits, e);
 }
 
+static int find_image(struct local *l, const struct ctx *ctx, struct str wanted, struct str *out,
+                      struct err *e)
+{
+    return wanted.len > 0 ? image_resolve(l, NULL, ctx->arena, wanted, out, e) : 0;
+}
+
 static struct box *afresh(struct local *l, const struct ctx *ctx, const struct box_spec *spec,
                           const struct limits *limits, struct err *e)
 {
     struct blank_kind kind = {.network = spec->network, .limits = *limits};
+    if (find_image(l, ctx, spec->image, &kind.image, e) < 0) {
+        return NULL;
+    }
     struct blank *b = blank_make(l, ctx, &kind, l->boxes_dir, spec->id, e);
     if (b == NULL) {
         return NULL;

@@ -288,6 +288,11 @@ static int path_of(const struct local *l, struct arena *a, struct str wanted, st
         *out = arena_str(a, wanted);
         return 0;
     }
+    if (str_has(wanted, ':')) {
+        return refuse(l, a, e, ERR_UNSUPPORTED, wanted,
+                      "local sandboxes take a folder; images of a registry need a docker provider, "
+                      "which this version does not have yet");
+    }
     if (str_has(wanted, '/')) {
         return refuse(l, a, e, ERR_INVALID, wanted,
                       "a relative path is not accepted; give a name, or a path that begins "
@@ -305,9 +310,13 @@ static int path_of(const struct local *l, struct arena *a, struct str wanted, st
 int image_resolve(const struct local *l, const struct uid_range *who, struct arena *a,
                   struct str wanted, struct str *out, struct err *e)
 {
+    struct uid_range ours = {.lock = -1};
     struct str path;
     if (path_of(l, a, wanted, &path, e) < 0) {
         return -1;
+    }
+    if (who == NULL && image_uids(a, &ours, e) < 0) {
+        return err_wrap(e, "image \"%.*s\"", STR_ARG(str_head(wanted, 100)));
     }
     char *real own_mem = realpath(path.p, NULL);
     if (real == NULL) {
@@ -324,7 +333,7 @@ int image_resolve(const struct local *l, const struct uid_range *who, struct are
         return refuse(l, a, e, errno == EACCES ? ERR_DENIED : ERR_INVALID, wanted,
                       errno == EACCES ? "this user may not look at it" : "it is not a folder");
     }
-    why = no_rootfs(dir, who);
+    why = no_rootfs(dir, who != NULL ? who : &ours);
     if (why != NULL) {
         return refuse(l, a, e, ERR_INVALID, wanted, why);
     }

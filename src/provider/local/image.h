@@ -23,7 +23,7 @@ bool image_name_ok(struct str name);
 
 /*
  * The clean absolute path, links resolved, of the image that `wanted` names. It is a
- * root file system whose owner boxes of this kind of user can show. Else a sentence
+ * root file system whose owner boxes of this kind of user can show (NULL: of us). Else a sentence
  * about what is wrong, which images there are and how to make one.
  */
 int image_resolve(const struct local *l, const struct uid_range *who, struct arena *a,

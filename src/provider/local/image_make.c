@@ -162,10 +162,45 @@ static bool is_there(const struct work *w)
     return fstatat(w->images, w->name, &is, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+struct users {
+    struct str path, name;
+};
+
+static int note_user(void *arg, const struct box_info *info, struct err *e)
+{
+    struct users *u = arg;
+    (void)e;
+    if (info->state != BOX_GONE && str_eq(info->image, u->path)) {
+        u->name = info->name.len > 0 ? info->name : info->ref;
+    }
+    return 0;
+}
+
+/* What is under an overlay must not change. */
+static int check_unused(struct provider *p, const struct work *w, struct err *e)
+{
+    char *real own_mem = realpath(arena_printf(w->ctx->arena, "%s/%s", w->dir.p, w->name).p, NULL);
+    struct users users = {.path = str_from(real)};
+    if (real == NULL) {
+        return 0;
+    }
+    if (p->ops->list(p, w->ctx, note_user, &users, e) < 0) {
+        return -1;
+    }
+    if (users.name.len > 0) {
+        return err_set(e, ERR_EXISTS,
+                       "the image \"%s\" is used by the sandbox %.*s: delete it first, as with "
+                       "\"anybox rm\"",
+                       w->name, STR_ARG(users.name));
+    }
+    return 0;
+}
+
 int image_remove(struct provider *p, const struct ctx *ctx, struct str name, struct err *e)
 {
     struct work w CLEANUP(work_fini) = {.ctx = ctx, .images = -1, .lock = -1};
-    if (open_work(&w, local_of(p), name, e) < 0 || uids_mode(ctx->arena, &w.who, e) < 0) {
+    if (open_work(&w, local_of(p), name, e) < 0 || uids_mode(ctx->arena, &w.who, e) < 0 ||
+        check_unused(p, &w, e) < 0) {
         return -1;
     }
     int left = lock_partial(&w, e);

@@ -43,6 +43,7 @@ void meta_write(const struct meta *m, struct buf *out)
     buf_addf(out, "idle=%d\n", m->limits.idle_s);
     buf_addf(out, "network=%s\n", network_names[m->network]);
     buf_addf(out, "tier=%.*s\n", STR_ARG(m->tier));
+    buf_addf(out, "image=%.*s\n", STR_ARG(m->image));
     buf_addf(out, "uid=%lld\n", (long long)m->uid_base);
     for (size_t i = 0; i < m->n_cgroups; i++) {
         buf_addf(out, "cgroup=%.*s\n", STR_ARG(m->cgroups[i]));
@@ -59,6 +60,7 @@ static const struct field {
     {"name", FIELD_STR, offsetof(struct meta, name)},
     {"boot", FIELD_STR, offsetof(struct meta, boot)},
     {"tier", FIELD_STR, offsetof(struct meta, tier)},
+    {"image", FIELD_STR, offsetof(struct meta, image)},
     {"pid", FIELD_I32, offsetof(struct meta, pid)},
     {"start", FIELD_I64, offsetof(struct meta, start)},
     {"created", FIELD_I64, offsetof(struct meta, created_at)},

@@ -235,15 +235,17 @@ static struct str host_name(struct arena *a)
 static void fill_info(struct arena *a, struct str id, const struct meta *m, int folder,
                       struct box_info *out)
 {
+    bool image = m->image.len > 0;
     *out = (struct box_info){
         .ref = arena_str(a, id),
         .name = m->name,
         .state = BOX_RUNNING,
         .tier = m->tier,
         .host = host_name(a),
-        .user = S(BOX_USER),
+        .user = image ? S(BOX_ROOT_USER) : S(BOX_USER),
         .work_dir = S(BOX_WORK_DIR),
-        .home = S(BOX_HOME),
+        .home = image ? S(BOX_ROOT_HOME) : S(BOX_HOME),
+        .image = m->image,
         .limits = m->limits,
         .network = m->network,
         .created_at = m->created_at,

@@ -70,7 +70,8 @@ static inline void drop_fd(int *fd)
 
 struct meta {
     struct str name, boot, tier;
-    pid_t pid; /* 0: still being made */
+    struct str image; /* its folder; empty: none */
+    pid_t pid;        /* 0: still being made */
     long long start;
     int64_t created_at, expires_at;
     struct limits limits; /* in force */

@@ -82,8 +82,9 @@ static int add_network(struct wire_out *w, struct arena *a, struct err *e)
 static int write_spec(struct blank *b, struct buf *out, struct err *e)
 {
     bool internet = b->kind.network == NETWORK_INTERNET;
-    struct names binds = view_folders(&b->arena);
-    struct names etc = view_etc(&b->arena);
+    bool image = b->kind.image.len > 0;
+    struct names binds = image ? (struct names){0} : view_folders(&b->arena);
+    struct names etc = image ? (struct names){0} : view_etc(&b->arena);
     struct wire_out w = wire_begin(out, FRAME_SPEC);
     wire_u8(&w, (uint8_t)b->uids.mode);
     wire_u32(&w, b->uids.uid);
@@ -94,6 +95,7 @@ static int write_spec(struct blank *b, struct buf *out, struct err *e)
     add_cgroups(&w, b);
     wire_u8(&w, internet ? 1 : 0);
     wire_u8(&w, b->uids.lock >= 0 ? 1 : 0);
+    wire_str(&w, b->kind.image);
     if (internet && add_network(&w, &b->arena, e) < 0) {
         return -1;
     }

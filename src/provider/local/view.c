@@ -129,13 +129,17 @@ struct names view_etc(struct arena *a)
 
 struct names view_env(struct arena *a, const struct box_spec *spec)
 {
-    static const char *const always[] = {
-        "PATH=" BOX_PATH, "HOME=" BOX_HOME, "USER=" BOX_USER,  "LOGNAME=" BOX_USER,
-        "LANG=C.UTF-8",   "TERM=dumb",      "SHELL=/bin/bash",
-    };
-    struct names out = room(a, COUNTOF(always) + spec->n_env);
+    static const char *const always[] = {"PATH=" BOX_PATH, "LANG=C.UTF-8", "TERM=dumb",
+                                         "SHELL=/bin/bash"};
+    static const char *const user[] = {"HOME=" BOX_HOME, "USER=" BOX_USER, "LOGNAME=" BOX_USER};
+    static const char *const root[] = {"HOME=" BOX_ROOT_HOME, "USER=" BOX_ROOT_USER,
+                                       "LOGNAME=" BOX_ROOT_USER};
+    struct names out = room(a, COUNTOF(always) + COUNTOF(user) + spec->n_env);
     for (size_t i = 0; i < COUNTOF(always); i++) {
         add(&out, str_from(always[i]));
+    }
+    for (size_t i = 0; i < COUNTOF(user); i++) {
+        add(&out, str_from(spec->image.len > 0 ? root[i] : user[i]));
     }
     for (size_t i = 0; i < spec->n_env; i++) {
         add(&out, spec->env[i]);

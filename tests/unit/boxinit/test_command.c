@@ -52,12 +52,15 @@ static void paths_are_of_the_box(void **state)
         {"a/b", "/workspace/a/b"},   {"/x", "/x"},        {"~other", "/workspace/~other"},
         {"../x", "/workspace/../x"},
     };
+    const struct spec spec = {0};
+    const struct spec of_image = {.image = "/srv/debian"};
     struct arena a own_arena = {0};
 
     (void)state;
     arena_init(&a, 1 << 20);
+    assert_string_equal(command_path(&of_image, &a, S("~/a")), "/root/a");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        assert_string_equal(command_path(&a, str_from(cases[i][0])), cases[i][1]);
+        assert_string_equal(command_path(&spec, &a, str_from(cases[i][0])), cases[i][1]);
     }
 }
 

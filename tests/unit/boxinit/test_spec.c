@@ -8,7 +8,7 @@
 
 /* A spec with one thing changed. */
 struct draft {
-    struct str hostname, ro_bind, etc_bind, env, oom_file, net_program, closed;
+    struct str hostname, ro_bind, etc_bind, env, oom_file, net_program, closed, image;
     uint8_t uid_mode, network;
     uint32_t first, range;
     uint64_t disk;
@@ -35,14 +35,15 @@ static void put(struct buf *to, const struct draft *d)
     wire_u32(&w, d->first);
     wire_u32(&w, d->first);
     wire_u32(&w, d->range);
-    wire_list(&w, &d->ro_bind, 1);
-    wire_list(&w, &d->etc_bind, 1);
+    wire_list(&w, &d->ro_bind, d->ro_bind.len > 0 ? 1 : 0);
+    wire_list(&w, &d->etc_bind, d->etc_bind.len > 0 ? 1 : 0);
     wire_list(&w, NULL, 0);
     wire_str(&w, d->oom_file);
     wire_str(&w, STR_EMPTY);
     wire_str(&w, S("/sys/fs/cgroup/pids.events"));
     wire_u8(&w, d->network);
     wire_u8(&w, 1);
+    wire_str(&w, d->image);
     if (d->network == 1) {
         wire_str(&w, d->net_program);
         wire_list(&w, &d->closed, 1);
@@ -114,6 +115,35 @@ static void a_good_one_is_read(void **state)
     assert_int_equal(s.idle_ms, 2000);
     assert_true(s.keep_fd);
     assert_null(s.net_program);
+    assert_null(s.image);
+    assert_false(spec_shares_uid(&s));
+}
+
+static void an_image_is_read_and_checked(void **state)
+{
+    static const char *const wrong[] = {"/", "srv/x", "/srv/", "/srv/../x", "/srv//x"};
+    struct arena a own_arena = {0};
+    struct draft d = good;
+    struct spec s;
+    struct err e;
+
+    (void)state;
+    arena_init(&a, 1 << 20);
+    d.image = S("/srv/debian");
+    assert_fails(parse(&d, &a, &s, &e), &e, ERR_INVALID, "nothing of the host");
+    d.ro_bind = d.etc_bind = STR_EMPTY;
+    assert_ok(parse(&d, &a, &s, &e), &e);
+    assert_string_equal(s.image, "/srv/debian");
+    assert_true(spec_shares_uid(&s));
+    d.uid_mode = UIDS_ONE;
+    assert_fails(parse(&d, &a, &s, &e), &e, ERR_UNSUPPORTED, "range of uids");
+    d.uid_mode = UIDS_HELPER;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        d.image = str_from(wrong[i]);
+        assert_fails(parse(&d, &a, &s, &e), &e, ERR_INVALID, "clean absolute path");
+    }
+    d.image = S("/a\0b");
+    assert_fails(parse(&d, &a, &s, &e), &e, ERR_INVALID, "clean absolute path");
 }
 
 static void a_network_is_read_and_checked(void **state)
@@ -218,6 +248,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_one_is_read),
+        cmocka_unit_test(an_image_is_read_and_checked),
         cmocka_unit_test(a_network_is_read_and_checked),
         cmocka_unit_test(bad_ones_are_told),
         cmocka_unit_test(exactly_one_frame_is_wanted),

@@ -130,6 +130,7 @@ static void test_what_is_no_image_is_told(void **state)
     assert_ok(fd_mkdirs(in_root(fx, "folder/bin/sh"), 0755, &fx->e), &fx->e);
     assert_fails(resolve(fx, "nope"), &fx->e, ERR_NOT_FOUND, "anybox image make");
     assert_fails(resolve(fx, "a/b"), &fx->e, ERR_INVALID, "relative path");
+    assert_fails(resolve(fx, "python:3.12"), &fx->e, ERR_UNSUPPORTED, "docker provider");
     assert_fails(resolve(fx, "./a"), &fx->e, ERR_INVALID, "relative path");
     assert_fails(resolve(fx, "~/a"), &fx->e, ERR_INVALID, "relative path");
     assert_fails(resolve(fx, ".hidden"), &fx->e, ERR_INVALID, "a name is");
