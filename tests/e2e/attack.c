@@ -205,8 +205,8 @@ static void try_kernel(void)
     TRY("kernel", "swapon", syscall(SYS_swapon, "/tmp/x", 0));
     TRY("kernel", "hostname", sethostname("x", 1));
     TRY("kernel", "personality", syscall(SYS_personality, 0x0400000));
-    TRY("kernel", "setuid", setuid(0));
-    TRY("kernel", "setgid", setgid(0));
+    TRY("kernel", "setuid", setuid(getuid() == 0 ? 1 : 0));
+    TRY("kernel", "setgid", setgid(getgid() == 0 ? 1 : 0));
     TRY("kernel", "setgroups", syscall(SYS_setgroups, 0, NULL));
     TRY("kernel", "real-time",
         sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = 1}));

@@ -21,6 +21,7 @@ MUST_RUN = os.environ.get("ANYBOX_MUST_RUN", "").split(",")
 def pytest_addoption(parser):
     parser.addoption("--tier", choices=("root", "subuid", "plain", "self"),
                      help="run every test as this kind of user only")
+    parser.addoption("--long", action="store_true", help="also run tests that take minutes")
 
 
 def pytest_generate_tests(metafunc):
@@ -30,6 +31,13 @@ def pytest_generate_tests(metafunc):
         only = metafunc.definition.get_closest_marker("only_tiers")
         tiers = [chosen] if chosen else TIERS if everyone else TIERS[:1]
         metafunc.parametrize("tier", [t for t in tiers if not only or t in only.args], indirect=True)
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--long"):
+        for item in items:
+            if item.get_closest_marker("long"):
+                item.add_marker(pytest.mark.skip(reason="takes minutes: make check, or --long"))
 
 
 def pytest_report_header():
