@@ -18,17 +18,17 @@
 #define STREAM_NOTICE_MAX   (64u << 10) /* bytes unsent above which notices are dropped */
 #define STREAM_KEEPALIVE_MS 15000
 
-struct stream;
+struct event_stream;
 
 /* Answers the request with a stream. Headers are set before by request_set_header(). Never
  * fails: when the client is gone the stream is closed from the start. One reference is the
  * caller's. */
-struct stream *stream_open(struct request *r);
+struct event_stream *stream_open(struct request *r);
 /* "event: message" with one line of data; `message` has no line breaks. False when it was
  * dropped or nobody reads any more. */
-bool stream_send(struct stream *s, struct str message, bool may_drop);
+bool stream_send(struct event_stream *s, struct str message, bool may_drop);
 /* What is queued is still sent, then the answer ends. Idempotent. */
-void stream_close(struct stream *s);
-void stream_unref(struct stream *s);
+void stream_close(struct event_stream *s);
+void stream_unref(struct event_stream *s);
 
 #endif
