@@ -16,6 +16,8 @@
 #include <linux/filter.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -266,28 +268,17 @@ static scmp_filter_ctx deny_filter(uint32_t arch)
     return f;
 }
 
-/* Every call that this libseccomp knows for the target, and of personality() what
- * gdb, setarch and queries need. */
-static scmp_filter_ctx known_filter(uint32_t arch)
+static void print_code(const struct sock_filter *code, size_t n, const char *name)
 {
-    static const unsigned long personas[] = {PER_LINUX, PER_LINUX32, ADDR_NO_RANDOMIZE,
-                                             PER_LINUX32 | ADDR_NO_RANDOMIZE, 0xffffffff};
-    scmp_filter_ctx f = new_filter(SCMP_ACT_ERRNO(ENOSYS), arch);
-
-    for (int nr = 0; nr < CALLS_MAX; nr++) {
-        char *name = seccomp_syscall_resolve_num_arch(arch, nr);
-
-        if (name != NULL && strcmp(name, "personality") != 0) {
-            check(seccomp_rule_add(f, SCMP_ACT_ALLOW, seccomp_syscall_resolve_name(name), 0), name);
-        }
-        free(name);
+    if (n == 0 || n >= CODE_MAX) {
+        check(-E2BIG, name);
     }
-    for (size_t i = 0; i < COUNTOF(personas); i++) {
-        check(seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(personality), 1,
-                               SCMP_A0(SCMP_CMP_EQ, personas[i])),
-              "personality");
+    (void)printf("static const struct sock_filter %s[] = {\n", name);
+    for (size_t i = 0; i < n; i++) {
+        (void)printf("    {0x%02x, %u, %u, 0x%08xu},\n", code[i].code, code[i].jt, code[i].jf,
+                     code[i].k);
     }
-    return f;
+    (void)printf("};\n");
 }
 
 static void print_filter(scmp_filter_ctx f, const char *name)
@@ -304,16 +295,109 @@ static void print_filter(scmp_filter_ctx f, const char *name)
     rewind(file);
     n = fread(code, sizeof(code[0]), CODE_MAX, file);
     (void)fclose(file);
-    if (n == 0 || n == CODE_MAX) {
-        check(-E2BIG, name);
-    }
-    (void)printf("static const struct sock_filter %s[] = {\n", name);
-    for (size_t i = 0; i < n; i++) {
-        (void)printf("    {0x%02x, %u, %u, 0x%08xu},\n", code[i].code, code[i].jt, code[i].jf,
-                     code[i].k);
-    }
-    (void)printf("};\n");
+    print_code(code, n, name);
     seccomp_release(f);
+}
+
+/* ---- what is known: by hand, as ranges, because each box loads it ----------------------- */
+
+struct program {
+    struct sock_filter code[CODE_MAX];
+    size_t n;
+};
+
+static void emit(struct program *p, struct sock_filter step)
+{
+    if (p->n < CODE_MAX) {
+        p->code[p->n++] = step;
+    }
+}
+
+static void load(struct program *p, size_t offset)
+{
+    emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
+}
+
+static void answer(struct program *p, uint32_t action)
+{
+    emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
+}
+
+/* Goes on only if the loaded word is this one. */
+static void need(struct program *p, uint32_t value)
+{
+    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0));
+    answer(p, SECCOMP_RET_ERRNO | ENOSYS);
+}
+
+static void allow_if(struct program *p, uint32_t value)
+{
+    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
+    answer(p, SECCOMP_RET_ALLOW);
+}
+
+/* Of two that follow each other: below the first is unknown, up to the last is known. */
+static void allow_range(struct program *p, uint32_t first, uint32_t last)
+{
+    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, first, 1, 0));
+    answer(p, SECCOMP_RET_ERRNO | ENOSYS);
+    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, last, 1, 0));
+    answer(p, SECCOMP_RET_ALLOW);
+}
+
+static bool is_known(uint32_t arch, int nr)
+{
+    char *name = nr < CALLS_MAX ? seccomp_syscall_resolve_num_arch(arch, nr) : NULL;
+    bool known = name != NULL;
+
+    free(name);
+    return known;
+}
+
+/* What gdb, setarch and queries need of personality(). */
+static void allow_personas(struct program *p)
+{
+    static const uint32_t personas[] = {PER_LINUX, PER_LINUX32, ADDR_NO_RANDOMIZE,
+                                        PER_LINUX32 | ADDR_NO_RANDOMIZE, 0xffffffff};
+    size_t low = offsetof(struct seccomp_data, args[0]);
+
+    load(p, low + sizeof(uint32_t)); /* both targets are little-endian */
+    need(p, 0);
+    load(p, low);
+    for (size_t i = 0; i < COUNTOF(personas); i++) {
+        allow_if(p, personas[i]);
+    }
+    answer(p, SECCOMP_RET_ERRNO | ENOSYS);
+}
+
+/* Every call that this libseccomp knows for the target. */
+static void print_known(uint32_t arch, const char *name)
+{
+    static struct program p;
+    static struct program personas;
+    int personality = seccomp_syscall_resolve_name_arch(arch, "personality");
+
+    allow_personas(&personas);
+    load(&p, offsetof(struct seccomp_data, arch));
+    need(&p, arch);
+    load(&p, offsetof(struct seccomp_data, nr));
+    emit(&p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)personality, 0,
+                                          (uint8_t)personas.n));
+    for (size_t i = 0; i < personas.n; i++) {
+        emit(&p, personas.code[i]);
+    }
+    for (int nr = 0; nr < CALLS_MAX; nr++) {
+        int first = nr;
+
+        while (is_known(arch, nr)) {
+            nr++;
+        }
+        if (nr > first) {
+            allow_range(&p, (uint32_t)first, (uint32_t)nr - 1);
+        }
+    }
+    answer(&p, SECCOMP_RET_ERRNO | ENOSYS);
+    print_code(p.code, p.n, name);
 }
 
 int main(int argc, char **argv)
@@ -325,7 +409,7 @@ int main(int argc, char **argv)
         return 2;
     }
     (void)printf("/* Made by gen_seccomp for %s. */\n", argv[1]);
-    print_filter(known_filter(arch), "known_policy");
+    print_known(arch, "known_policy");
     print_filter(deny_filter(arch), "deny_policy");
     return 0;
 }
