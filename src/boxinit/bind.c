@@ -111,32 +111,52 @@ static struct str mount_point(struct arena *a, struct str line)
     return (struct str){text, n};
 }
 
-int bind_tree_old(int from, const char *to, unsigned flags, struct err *e)
+/* The host's /proc: ours is not mounted yet when most binds are made. */
+static const char *proc_folder(void)
+{
+    return access(ROOTFS_HOST "/proc/self", F_OK) == 0 ? ROOTFS_HOST "/proc" : "/proc";
+}
+
+/* Each mount at `path` and below by its own: kernels before 5.12 cannot do it at once. */
+static int protect_old(const char *path, unsigned flags, struct err *e)
 {
     struct arena a own_arena = {0};
     struct str table;
     char source[64];
 
-    /* The host's /proc: ours is not mounted yet when most binds are made. */
-    (void)snprintf(source, sizeof(source), ROOTFS_HOST "/proc/self/fd/%d", from);
-    if (access(source, F_OK) < 0) {
-        (void)snprintf(source, sizeof(source), "/proc/self/fd/%d", from);
-    }
-    if (mount(source, to, NULL, MS_BIND | MS_REC, NULL) < 0) {
-        return err_sys(e, errno, "bind %s", to);
-    }
     arena_init(&a, 8u << 20);
-    (void)snprintf(source, sizeof(source), "%s/self/mountinfo",
-                   access(ROOTFS_HOST "/proc/self", F_OK) == 0 ? ROOTFS_HOST "/proc" : "/proc");
+    (void)snprintf(source, sizeof(source), "%s/self/mountinfo", proc_folder());
     if (fd_read_file(AT_FDCWD, source, MOUNTINFO_MAX, &a, &table, e) < 0) {
         return -1;
     }
     while (table.len > 0) {
         struct str point = mount_point(&a, str_cut(table, '\n', &table));
 
-        if (path_inside(point, str_from(to)) && remount(arena_cstr(&a, point), flags, e) < 0) {
+        if (path_inside(point, str_from(path)) && remount(arena_cstr(&a, point), flags, e) < 0) {
             return -1;
         }
     }
     return 0;
+}
+
+int bind_protect(const char *path, unsigned flags, struct err *e)
+{
+    struct mount_attr attr = {.attr_set = attributes(flags)};
+
+    if (mount_setattr(AT_FDCWD, path, AT_RECURSIVE, &attr, sizeof(attr)) < 0) {
+        return errno == ENOSYS ? protect_old(path, flags, e)
+                               : err_sys(e, errno, "protect %s", path);
+    }
+    return 0;
+}
+
+int bind_tree_old(int from, const char *to, unsigned flags, struct err *e)
+{
+    char source[64];
+
+    (void)snprintf(source, sizeof(source), "%s/self/fd/%d", proc_folder(), from);
+    if (mount(source, to, NULL, MS_BIND | MS_REC, NULL) < 0) {
+        return err_sys(e, errno, "bind %s", to);
+    }
+    return protect_old(to, flags, e);
 }

@@ -16,6 +16,8 @@ enum bind_flags {
 /* Shows what `from` (O_PATH) stands for, with all mounts below it, at `to`, which is
  * there already and of the same kind. The flags hold for the mounts below as well. */
 int bind_tree(int from, const char *to, unsigned flags, struct err *e) MUST_CHECK;
+/* Sets the flags on the mount at `path` and all mounts below it. */
+int bind_protect(const char *path, unsigned flags, struct err *e) MUST_CHECK;
 /* The same for kernels before 5.12, which cannot set flags on a whole tree at once. */
 int bind_tree_old(int from, const char *to, unsigned flags, struct err *e) MUST_CHECK;
 

@@ -154,6 +154,95 @@ static int show_host_path(int host, const char *path, struct err *e)
     return bind_tree(from, path, BIND_RDONLY | BIND_NODEV, e);
 }
 
+/* Makes what a file or folder is to be shown on, or the link again (1: that is all). */
+static int make_place(int dir, const char *name, const struct stat *is, const char *path,
+                      struct err *e)
+{
+    char target[PATH_MAX_BYTES];
+    ssize_t n;
+
+    if (S_ISDIR(is->st_mode)) {
+        return make_dir(path, 0755, e);
+    }
+    if (S_ISREG(is->st_mode) || S_ISCHR(is->st_mode)) {
+        return make_file(path, e);
+    }
+    if (!S_ISLNK(is->st_mode)) {
+        return 1;
+    }
+    n = readlinkat(dir, name, target, sizeof(target) - 1);
+    if (n < 0) {
+        return err_sys(e, errno, "read the link %s", path);
+    }
+    target[n] = '\0';
+    return make_link(target, path, e) < 0 ? -1 : 1;
+}
+
+/* One name of the current folder, which is the host's, in the same folder of the box. That
+ * is a mount by itself, and is protected as a whole when all is there: a bind of its own
+ * costs a third of bind_tree(). */
+static int show_here(const char *folder, const char *name, struct err *e)
+{
+    char path[PATH_MAX_BYTES + 8];
+    struct stat is;
+    int rc;
+
+    if (lstat(name, &is) < 0) {
+        return 0;
+    }
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    rc = make_place(AT_FDCWD, name, &is, path, e);
+    if (rc != 0) {
+        return rc < 0 ? -1 : 0;
+    }
+    if (mount(name, path, NULL, MS_BIND | MS_REC, NULL) < 0) {
+        return err_sys(e, errno, "bind %s", path);
+    }
+    return 0;
+}
+
+/* A folder of the box becomes a mount, and the host's folder the current one. */
+static int enter_on_host(int host, const char *folder, struct err *e)
+{
+    struct open_how how = {
+        .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+    };
+    int dir own_fd = (int)syscall(SYS_openat2, host, folder, &how, sizeof(how));
+
+    if (dir < 0 && errno == ENOSYS) {
+        return err_set(e, ERR_UNSUPPORTED, "this kernel is older than 5.6");
+    }
+    if (dir < 0 || fchdir(dir) < 0) {
+        return err_sys(e, errno, "enter the host's %s", folder);
+    }
+    if (mount(folder, folder, NULL, MS_BIND, NULL) < 0) {
+        return err_sys(e, errno, "mount %s", folder);
+    }
+    return 0;
+}
+
+static int show_etc(const struct spec *spec, int host, struct err *e)
+{
+    if (enter_on_host(host, "/etc", e) < 0) {
+        return -1;
+    }
+    for (size_t i = 0; i < spec->n_etc_binds; i++) {
+        const char *name = spec->etc_binds[i];
+        char path[PATH_MAX_BYTES + 8];
+
+        (void)snprintf(path, sizeof(path), "/etc/%s", name);
+        if ((strchr(name, '/') == NULL ? show_here("/etc", name, e)
+                                       : show_host_path(host, path, e)) < 0) {
+            return -1;
+        }
+    }
+    if (chdir("/") < 0) {
+        return err_sys(e, errno, "leave the host's /etc");
+    }
+    return make_link("../usr/lib/os-release", "/etc/os-release", e);
+}
+
 static int show_host_paths(const struct spec *spec, int host, struct err *e)
 {
     for (size_t i = 0; i < spec->n_ro_binds; i++) {
@@ -161,15 +250,7 @@ static int show_host_paths(const struct spec *spec, int host, struct err *e)
             return -1;
         }
     }
-    for (size_t i = 0; i < spec->n_etc_binds; i++) {
-        char path[PATH_MAX_BYTES + 8];
-
-        (void)snprintf(path, sizeof(path), "/etc/%s", spec->etc_binds[i]);
-        if (show_host_path(host, path, e) < 0) {
-            return -1;
-        }
-    }
-    return make_link("../usr/lib/os-release", "/etc/os-release", e);
+    return show_etc(spec, host, e);
 }
 
 static int make_plain_dirs(struct err *e)
@@ -430,7 +511,8 @@ static int resize(uint64_t bytes, struct err *e)
 
 int rootfs_finish(const struct spec *spec, struct err *e)
 {
-    if (etc_name(spec, e) < 0 || resize(spec->disk_bytes, e) < 0) {
+    if (etc_name(spec, e) < 0 || resize(spec->disk_bytes, e) < 0 ||
+        bind_protect("/etc", BIND_RDONLY | BIND_NODEV, e) < 0) {
         return -1;
     }
     /* Over an image only /dev is ours. */
