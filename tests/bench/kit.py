@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BWRAP = shutil.which("bwrap")
@@ -125,3 +126,16 @@ def file_system_of(path):
             if inside and len(point) >= len(best[0]):
                 best = (point, right.split()[0])
     return best[1]
+
+
+def idle_percent(seconds):
+    """How much of the processors nobody uses now: what others do is in our figures."""
+    def read():
+        with open("/proc/stat") as f:
+            ticks = [int(v) for v in f.readline().split()[1:9]]
+        return ticks[3] + ticks[4], sum(ticks)
+
+    before = read()
+    time.sleep(seconds)
+    now = read()
+    return 100 * (now[0] - before[0]) / max(1, now[1] - before[1])
