@@ -68,6 +68,9 @@ static bool wanted(const struct limits *want, enum controller c)
 
 static bool set_v1(struct arena *a, struct str dir, enum controller c, const struct limits *want)
 {
+    if (c == CONTROL_CPU && want->cpu_millis == 0) {
+        return true;
+    }
     if (c == CONTROL_CPU) {
         return put_number(a, dir, "cpu.cfs_period_us", PERIOD_US) &&
                put_number(a, dir, "cpu.cfs_quota_us", (int64_t)want->cpu_millis * PERIOD_US / 1000);
@@ -88,6 +91,9 @@ static bool set_v1(struct arena *a, struct str dir, enum controller c, const str
 
 static bool set_v2(struct arena *a, struct str dir, enum controller c, const struct limits *want)
 {
+    if (c == CONTROL_CPU && want->cpu_millis == 0) {
+        return true;
+    }
     if (c == CONTROL_CPU) {
         struct str quota =
             arena_printf(a, "%lld %d", (long long)want->cpu_millis * PERIOD_US / 1000, PERIOD_US);
@@ -172,6 +178,9 @@ static bool choose_v2(struct arena *a, struct str top, struct str id, const stru
             any = true;
         }
     }
+    if (any && out->version[CONTROL_CPU] == 0 && hand_down(a, top, v2_names[CONTROL_CPU])) {
+        choose(folder_in(a, top, id), CONTROL_CPU, 2, out);
+    }
     return any;
 }
 
@@ -201,7 +210,7 @@ void cgroup_plan(struct arena *a, const struct cgroup_host *host, struct str id,
     *out = (struct cgroup_set){0};
     for (int c = 0; c < CONTROLS; c++) {
         const struct cgroup_at *at = &host->v1[c];
-        if (wanted(want, (enum controller)c) && at->mount.len > 0 &&
+        if ((wanted(want, (enum controller)c) || c == CONTROL_CPU) && at->mount.len > 0 &&
             faccessat(AT_FDCWD, arena_cstr(a, at->own), W_OK | X_OK, AT_EACCESS) == 0) {
             choose(folder_in(a, at->own, id), (enum controller)c, 1, out);
         }

@@ -58,7 +58,9 @@ struct cgroup_set {
 };
 
 /* Chooses <cgroup>/anybox/<id> for every controller of which `want` has a limit and that
- * may be had, and makes nothing yet. */
+ * may be had, and makes nothing yet. Processor time without a limit, too: a box with a
+ * thousand processes, or a thousand sessions, then has the weight of one in the
+ * scheduler. */
 void cgroup_plan(struct arena *a, const struct cgroup_host *host, struct str id,
                  const struct limits *want, struct cgroup_set *out);
 /* Makes what was planned and sets the limits. What is refused is taken out of the set;

@@ -207,6 +207,7 @@ static void test_limits_of_v2_further_up(void **state)
     struct cgroup_host host = {.v2 = {at(t, ""), at(t, "/slice/own")}};
     struct cgroup_set set;
     cgroup_plan(&t->arena, &host, S(ID), &no_cpu, &set);
+    assert_int_equal(set.version[CONTROL_CPU], 2); /* without a limit, too, for its weight */
     cgroup_make(&t->arena, &no_cpu, &set);
     assert_int_equal(set.n_dirs, 1);
     assert_str(set.dirs[0], at(t, "/slice/anybox/" ID));
