@@ -247,7 +247,10 @@ struct str meta_reason(const struct meta *m, int folder, struct arena *a, enum b
         return arena_printf(a, "its lifetime of %.*s was over",
                             STR_ARG(span_text(a, m->limits.lifetime_s)));
     }
-    if (faccessat(folder, DELETED_FILE, F_OK, 0) == 0) {
+    /* Of what is being removed the info goes first: so whoever finds neither an end nor a
+     * mark looks for it last. */
+    if (faccessat(folder, DELETED_FILE, F_OK, 0) == 0 ||
+        (faccessat(folder, INFO_FILE, F_OK, 0) < 0 && errno == ENOENT)) {
         *kind = BOX_END_DELETED;
         return S("it was deleted");
     }

@@ -73,6 +73,8 @@ int local_remove(const char *home, const struct ctx *ctx, struct str id, const s
     if (dir < 0) {
         return -1;
     }
+    /* First, for whoever is just looking why it ended: see meta_reason(). */
+    (void)unlinkat(dir, arena_printf(ctx->arena, "%.*s/" INFO_FILE, STR_ARG(id)).p, 0);
     return fd_remove_tree(dir, arena_cstr(ctx->arena, id), e);
 }
 

@@ -150,6 +150,8 @@ static void test_reasons(void **state)
     struct fixture *fx = *state;
     struct meta m = {.boot = proc_boot_id(&fx->arena),
                      .limits = {.lifetime_s = 90, .idle_s = 1800}};
+    assert_reason(fx, &m, BOX_END_DELETED, "it was deleted"); /* there is nothing any more */
+    assert_ok(meta_save(fx->folder, &m, &fx->e), &fx->e);
     assert_reason(fx, &m, BOX_END_OTHER, "its init process ended");
     write_end(fx, "shutdown");
     assert_reason(fx, &m, BOX_END_OTHER, "it was shut down");
