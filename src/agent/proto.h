@@ -117,7 +117,7 @@ enum frame_type {
     FRAME_USAGE_IS = 71,
     /* u8 more (see LIST; else 0) */
     FRAME_OK = 72,
-    /* u8 err_kind, u32 errno, str message */
+    /* u8 err_kind, u32 errno, str message; on the control of a new box also u8 setup_step */
     FRAME_FAIL = 73,
 };
 
@@ -163,6 +163,14 @@ enum {
 #define AGENT_SOCKET "agent.sock"
 #define END_FILE     "end" /* PID 1 writes why it ended: "idle", "lifetime", "shutdown" */
 
+/* Where the machine may refuse a box. What it means is for the server to find out. */
+enum setup_step {
+    SETUP_OTHER = 0,
+    SETUP_NAMESPACES = 1, /* clone() */
+    SETUP_IDS = 2,        /* the maps of user and group ids */
+    SETUP_INSIDE = 3,     /* what the first process does in its new namespaces */
+};
+
 enum {
     /* The spec, in this order:
      *   u8  uid mode: 0 one uid (ours), 1 write the maps ourselves (root),
@@ -176,8 +184,9 @@ enum {
      *   str oom_file    memory.oom_control or memory.events, "" none
      *   str memory_file memory.usage_in_bytes or memory.current, "" none
      *   str pids_file   pids.events, "" none
-     *   u8  network     0 none, 1 the internet
+     *   u8  network     0 none, 1 the internet, 2 the host's own
      *   u8  keep_fd     1: KEEP_FD is there
+     *   u8  scoped      1: Landlock keeps abstract sockets and signals inside
      *   str image       the clean path of a folder with a whole system: an overlay over it
      *                   is the root, there are no binds, and the payload is the box's root
      *                   without its capabilities (modes 1, 2); "" none
@@ -185,6 +194,8 @@ enum {
      *   str net_program the absolute path of slirp4netns
      *   list closed     IPv4 addresses as text that the box must not reach, besides the
      *                   private and special ranges: the host's own
+     * and with network 2:
+     *   str resolv_conf, str hosts   what the host has in these files of /etc
      */
     FRAME_SPEC = 100,
     /* u32 pid of PID 1 as the host sees it */

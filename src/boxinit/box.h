@@ -18,6 +18,6 @@ NORETURN void box_init(const struct spec *spec, struct box_fds fds, int go, int 
 void box_put_fail(struct buf *to, const struct err *why);
 /* Says a frame without fields, or a FAIL frame, on the control. */
 int box_say(uint8_t frame, struct err *e) MUST_CHECK;
-void box_say_failed(const struct err *why);
+void box_say_failed(enum setup_step step, const struct err *why);
 
 #endif

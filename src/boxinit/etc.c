@@ -93,9 +93,18 @@ static int make_users(const struct spec *spec, struct err *e)
     return 0;
 }
 
+static struct str resolv_conf(const struct spec *spec)
+{
+    if (spec->host_net) {
+        return spec->resolv_conf;
+    }
+    return spec->net_program != NULL ? S("nameserver " NET_DNS "\n")
+                                     : S("# This sandbox has no network.\n");
+}
+
 int etc_make(const struct spec *spec, struct err *e)
 {
-    bool net = spec->net_program != NULL;
+    bool net = spec->net_program != NULL || spec->host_net;
     struct buf text own_buf = {0};
 
     if (make_users(spec, e) < 0 || clear(spec, "/etc/resolv.conf", e) < 0 ||
@@ -109,8 +118,7 @@ int etc_make(const struct spec *spec, struct err *e)
              net ? " dns" : "");
     bool kept = spec->image != NULL && is_there("/etc/nsswitch.conf");
     if ((!kept && make("/etc/nsswitch.conf", buf_str(&text), e) < 0) ||
-        make("/etc/resolv.conf",
-             net ? S("nameserver " NET_DNS "\n") : S("# This sandbox has no network.\n"), e) < 0) {
+        make("/etc/resolv.conf", resolv_conf(spec), e) < 0) {
         return -1;
     }
     if (symlink("/proc/self/mounts", "/etc/mtab") < 0) {
@@ -123,8 +131,9 @@ int etc_name(const struct spec *spec, struct err *e)
 {
     struct buf text own_buf = {0};
 
-    buf_init(&text, 512);
+    buf_init(&text, 512 + spec->hosts.len);
     buf_addf(&text, "127.0.0.1 localhost %s\n::1 localhost ip6-localhost\n", spec->hostname);
+    buf_add(&text, spec->hosts);
     if (clear(spec, "/etc/hosts", e) < 0 || make("/etc/hosts", buf_str(&text), e) < 0 ||
         clear(spec, "/etc/hostname", e) < 0) {
         return -1;

@@ -96,7 +96,7 @@ static int set_up(const struct spec *spec, struct box_fds *fds, struct outside *
     }
     /* While we are dumpable and have the uid that owns it: the file stays usable. */
     fds->oom_adj = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
-    if (ids_enter(spec, e) < 0 || raise_loopback(e) < 0) {
+    if (ids_enter(spec, e) < 0 || (!spec->host_net && raise_loopback(e) < 0)) {
         return -1;
     }
     if (spec->net_program != NULL && connect_net(spec, from->go, from->net_made, e) < 0) {
@@ -139,7 +139,7 @@ void box_init(const struct spec *spec, struct box_fds fds, int go, int net_made)
     }
     arena_init(&a, 64u << 20);
     if (set_up(spec, &fds, &from, &e) < 0 || become_init(&own, &fds, &a, &server, &e) < 0) {
-        box_say_failed(&e);
+        box_say_failed(SETUP_INSIDE, &e);
         _exit(1);
     }
     (void)close(CONTROL_FD);

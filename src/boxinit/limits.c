@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "boxinit/landlock.h"
 #include "boxinit/seccomp.h"
 
 #define PENDING_MOST 8192         /* signals; a timer is one, too */
@@ -49,6 +50,9 @@ int limits_seal(const struct spec *spec, struct err *e)
     }
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
         return err_sys(e, errno, "forbid tracing");
+    }
+    if (spec->scoped && landlock_scope(e) < 0) {
+        return -1;
     }
     return seccomp_install(e);
 }

@@ -42,23 +42,32 @@ int box_say(uint8_t frame, struct err *e)
     return say(&said, e);
 }
 
-void box_put_fail(struct buf *to, const struct err *why)
+static struct wire_out begin_fail(struct buf *to, const struct err *why)
 {
     struct wire_out w = wire_begin(to, FRAME_FAIL);
 
     wire_u8(&w, (uint8_t)why->kind);
     wire_u32(&w, (uint32_t)why->sys);
     wire_str(&w, str_from(why->msg));
+    return w;
+}
+
+void box_put_fail(struct buf *to, const struct err *why)
+{
+    struct wire_out w = begin_fail(to, why);
+
     (void)!wire_end(&w); /* a struct err fits */
 }
 
-void box_say_failed(const struct err *why)
+void box_say_failed(enum setup_step step, const struct err *why)
 {
     struct buf said own_buf = {0};
     struct err ignored;
 
     buf_init(&said, SAY_MAX);
-    box_put_fail(&said, why);
+    struct wire_out w = begin_fail(&said, why);
+    wire_u8(&w, (uint8_t)step);
+    (void)!wire_end(&w);
     (void)!say(&said, &ignored);
 }
 
@@ -180,30 +189,18 @@ static int open_host_side(const struct spec *spec, struct box_fds *fds, struct e
     return 0;
 }
 
-static int explain_clone(int errnum, struct err *e)
-{
-    if (errnum == EPERM || errnum == ENOSPC || errnum == EACCES) {
-        return err_set(e, ERR_UNSUPPORTED,
-                       "user namespaces are not allowed here (%s): see "
-                       "kernel.unprivileged_userns_clone, user.max_user_namespaces and "
-                       "kernel.apparmor_restrict_unprivileged_userns; chroots and most containers "
-                       "forbid them, too",
-                       errnum == ENOSPC ? "their number is used up" : "operation not permitted");
-    }
-    return err_sys(e, errnum, "make the sandbox's namespaces");
-}
-
 /* The inner process, the pipe that lets it go on, and the one that tells of its network. */
 struct inner {
     pid_t pid;
     int go, net_made;
+    enum setup_step step; /* what is being done */
 };
 
 static int start_inner(const struct spec *spec, const struct box_fds *fds, struct inner *out,
                        struct err *e)
 {
-    unsigned long flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
-                          CLONE_NEWUTS | CLONE_NEWCGROUP;
+    unsigned long flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
+                          CLONE_NEWCGROUP | (spec->host_net ? 0 : CLONE_NEWNET);
     int go[2];
     int net_made[2];
 
@@ -213,6 +210,7 @@ static int start_inner(const struct spec *spec, const struct box_fds *fds, struc
         return err_sys(e, errno, "pipe");
     }
     limits_share();
+    out->step = SETUP_NAMESPACES;
     out->pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, NULL, NULL, NULL);
     if (out->pid == 0) {
         (void)close(go[1]);
@@ -220,8 +218,9 @@ static int start_inner(const struct spec *spec, const struct box_fds *fds, struc
         box_init(spec, *fds, go[0], net_made[1]);
     }
     if (out->pid < 0) {
-        return explain_clone(errno, e);
+        return err_sys(e, errno, "make the sandbox's namespaces");
     }
+    out->step = SETUP_IDS;
     (void)close(go[0]);
     (void)close(net_made[1]);
     out->go = go[1];
@@ -264,6 +263,7 @@ static int make_inner(const struct spec *spec, struct stack *stack, struct inner
     if (start_inner(spec, &fds, inner, e) < 0 || ids_map(spec, inner->pid, e) < 0) {
         return -1;
     }
+    inner->step = SETUP_OTHER;
     if (spec->net_program != NULL && stack_open(stack, inner->pid, e) < 0) {
         return -1;
     }
@@ -306,7 +306,7 @@ static int make_box(struct inner *inner, struct err *e)
 
 int box_make(void)
 {
-    struct inner inner = {-1, -1, -1};
+    struct inner inner = {-1, -1, -1, SETUP_OTHER};
     struct err e;
 
     reset_process();
@@ -317,6 +317,6 @@ int box_make(void)
         (void)kill(inner.pid, SIGKILL);
         (void)waitpid(inner.pid, NULL, 0);
     }
-    box_say_failed(&e);
+    box_say_failed(inner.step, &e);
     return 1;
 }

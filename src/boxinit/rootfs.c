@@ -421,12 +421,6 @@ static int make_proc(struct err *e)
                                          "/proc/key-users"};
 
     if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
-        if (errno == EPERM) {
-            return err_set(e, ERR_UNSUPPORTED,
-                           "mounting /proc is refused: the host's own /proc is partly hidden, as "
-                           "in a container; run anybox on the host, or the container with "
-                           "--security-opt systempaths=unconfined");
-        }
         return err_sys(e, errno, "mount /proc");
     }
     /* Opened before the read-only bind covers it, used after the binds: each of them is in

@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 
-enum { NET_NONE, NET_INTERNET };
+enum { NET_NONE, NET_INTERNET, NET_HOST };
 
 /* What a box always has of its own: nothing of the host may be shown there. */
 static const char *const own_places[] = {"/",     "/proc",    "/dev",  "/sys",       "/etc",
@@ -158,7 +158,7 @@ static int check_file(struct str path, struct arena *a, const char **out, struct
 
 /* The frame's fields as they come, before they are checked. */
 struct raw_spec {
-    struct str oom_file, memory_file, pids_file, net_program, image;
+    struct str oom_file, memory_file, pids_file, net_program, image, resolv_conf, hosts;
     const struct str *ro_binds, *etc_binds, *cgroups, *closed;
     size_t n_ro_binds, n_etc_binds, n_cgroups, n_closed;
     uint8_t uid_mode, network;
@@ -169,7 +169,10 @@ static int copy_network(const struct raw_spec *raw, struct arena *a, struct spec
 {
     struct in_addr *copy = arena_alloc(a, raw->n_closed + 1, sizeof(*copy));
 
-    if (raw->network == NET_NONE) {
+    if (raw->network != NET_INTERNET) {
+        out->host_net = raw->network == NET_HOST;
+        out->resolv_conf = arena_str(a, raw->resolv_conf);
+        out->hosts = arena_str(a, raw->hosts);
         return 0;
     }
     if (raw->net_program.len == 0) {
@@ -203,10 +206,15 @@ static bool get_fields(struct str fields, struct arena *a, struct raw_spec *raw,
     raw->pids_file = wire_get_str(&in);
     raw->network = wire_get_u8(&in);
     out->keep_fd = wire_get_u8(&in) != 0;
+    out->scoped = wire_get_u8(&in) != 0;
     raw->image = wire_get_str(&in);
     if (raw->network == NET_INTERNET) {
         raw->net_program = wire_get_str(&in);
         raw->n_closed = wire_get_list(&in, a, SPEC_CLOSED_MAX, &raw->closed);
+    }
+    if (raw->network == NET_HOST) {
+        raw->resolv_conf = wire_get_str(&in);
+        raw->hosts = wire_get_str(&in);
     }
     return wire_done(&in);
 }
@@ -245,9 +253,12 @@ int spec_parse(struct str fields, struct arena *a, struct spec *out, struct err 
     if (!get_fields(fields, a, &raw, &s)) {
         return other_version(e);
     }
-    if (raw.network > NET_INTERNET) {
-        return err_set(e, ERR_UNSUPPORTED, "network %u; none (0) and internet (1) are known",
-                       raw.network);
+    if (raw.network > NET_HOST) {
+        return err_set(e, ERR_UNSUPPORTED,
+                       "network %u; none (0), internet (1) and host (2) are known", raw.network);
+    }
+    if (raw.network == NET_HOST && !s.scoped) {
+        return err_set(e, ERR_INVALID, "network host (2) needs the scopes of Landlock");
     }
     if (check_ids(raw.uid_mode, &s, e) < 0 ||
         copy_list(raw.ro_binds, raw.n_ro_binds, a, check_ro_bind, &s.ro_binds, e) < 0 ||

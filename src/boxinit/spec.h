@@ -32,9 +32,12 @@ struct spec {
     const char *image;                              /* NULL: the host's own system, by the binds */
     const char *oom_file, *memory_file, *pids_file; /* "" none */
     bool keep_fd;
-    const char *net_program; /* NULL: no network */
+    bool scoped;             /* by Landlock */
+    const char *net_program; /* NULL: no internet */
     const struct in_addr *closed;
     size_t n_closed;
+    bool host_net;                 /* the host's own network */
+    struct str resolv_conf, hosts; /* of the host, then */
 
     /* What the order says; nothing until it has come. */
     const char *hostname;

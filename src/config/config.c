@@ -80,15 +80,18 @@ static void read_files(struct config *c, struct str named, struct str home)
     struct str folder = config_env("XDG_CONFIG_HOME");
 
     if (named.len > 0) {
+        c->file = arena_str(&c->arena, named);
         read_file(c, named, true);
         return;
     }
-    read_file(c, S("/etc/anybox/anybox.toml"), false);
+    c->file = S("/etc/anybox/anybox.toml");
+    read_file(c, c->file, false);
     if (!path_is_absolute(folder)) {
         folder = home.len > 0 ? path_join(&c->arena, home, S(".config")) : STR_EMPTY;
     }
     if (folder.len > 0) {
-        read_file(c, path_join(&c->arena, folder, S("anybox/anybox.toml")), false);
+        c->file = path_join(&c->arena, folder, S("anybox/anybox.toml"));
+        read_file(c, c->file, false);
     }
 }
 

@@ -46,12 +46,14 @@ struct config {
     int64_t lifetime_s;   /* 0: no hard end unless asked */
     int64_t pool;         /* local boxes that are made in advance, at most */
     int64_t max_boxes;    /* 0: no limit; live boxes that we made, over all instances */
+    int64_t host_network; /* 0: network "host" is refused */
 
     struct str
         state_dir; /* $ANYBOX_HOME, $REMOTE_SANDBOX_MCP_HOME, $XDG_STATE_HOME/anybox, ~/.local/state/anybox */
     struct str folder;  /* where we were started: CLAUDE_PROJECT_DIR, else the working folder */
     struct str program; /* argv[0]'s base name */
     struct str files;   /* the files that were read, for doctor: "a, b" */
+    struct str file;    /* the one in which the operator would change something */
     struct str not_yet; /* empty, or the variable that names a backend which this version
                             * cannot reach: no local box is made by itself in its place */
     struct str problem; /* empty, or the sentence that tools answer */

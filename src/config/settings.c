@@ -19,6 +19,7 @@ enum setting_type {
     SETTING_SECONDS, /* int64_t */
     SETTING_SIZE,    /* int64_t bytes: 1048576 or "512m" */
     SETTING_MILLIS,  /* int64_t thousandths of a number */
+    SETTING_BOOLEAN, /* int64_t: 0 or 1 */
 };
 
 #define INT32_TOP 2147483647ll
@@ -67,7 +68,11 @@ enum setting_type {
     X("local.max_boxes", INTEGER, max_boxes, 1, 1000000, ZERO, "0", "ANYBOX_LOCAL_MAX_BOXES",      \
       "local sandboxes at the same time, over all running instances; 0: no limit")                 \
     X("local.pool", INTEGER, pool, 1, 64, ZERO, "8", "ANYBOX_LOCAL_POOL",                          \
-      "local sandboxes made in advance, at most, once the first was asked for; 0: none")
+      "local sandboxes made in advance, at most, once the first was asked for; 0: none")           \
+    X("local.allow_host_network", BOOLEAN, host_network, 0, 1, NO_ZERO, "false",                   \
+      "ANYBOX_LOCAL_ALLOW_HOST_NETWORK",                                                           \
+      "whether a local sandbox may ask for network host: this machine's own network, its "         \
+      "loopback and all that listens there included")
 
 struct setting {
     const char *key;
@@ -91,6 +96,7 @@ static const struct setting settings[] = {SETTINGS(ROW)};
 #define TYPE_NAME_SECONDS "seconds"
 #define TYPE_NAME_SIZE    "size"
 #define TYPE_NAME_MILLIS  "number"
+#define TYPE_NAME_BOOLEAN "boolean"
 #define ROW(key, type, field, min, max, zero, fallback, env, help)                                 \
     {key, TYPE_NAME_##type, fallback, env, help},
 static const struct setting_doc docs[] = {SETTINGS(ROW)};
@@ -119,11 +125,15 @@ static bool is_text(const struct setting *s)
 
 /* ---- checks ----------------------------------------------------------------- */
 
-/* Appends a number as config files write it: "64m", "1.5", "120". */
+/* Appends a number as config files write it: "64m", "1.5", "120", "true". */
 static void add_number(struct buf *to, enum setting_type type, int64_t v)
 {
     static const char units[] = "kmgt";
 
+    if (type == SETTING_BOOLEAN) {
+        buf_addf(to, "%s", v != 0 ? "true" : "false");
+        return;
+    }
     if (type == SETTING_MILLIS) {
         int64_t rest = v % 1000;
 
@@ -157,6 +167,7 @@ static const char *kind_of(enum setting_type type)
     case SETTING_SECONDS: return "a number of seconds";
     case SETTING_SIZE: return "a size such as \"512m\" or 1048576";
     case SETTING_MILLIS: return "a number";
+    case SETTING_BOOLEAN: return "true or false";
     }
     return "something else";
 }
@@ -168,7 +179,7 @@ static void add_accepted(struct buf *to, const struct setting *s)
     if (s->type == SETTING_STRING) {
         buf_addf(to, " of %lld to %lld bytes", (long long)s->min, (long long)s->max);
     }
-    if (is_text(s)) {
+    if (is_text(s) || s->type == SETTING_BOOLEAN) {
         return;
     }
     buf_addf(to, " from ");
@@ -239,9 +250,13 @@ static int set_from_text(struct config *c, const struct setting *s, struct str v
     struct err ignored;
     int64_t n = 0;
     double real = 0;
+    bool on = false;
 
     if (is_text(s)) {
         return set_text(c, s, v, e);
+    }
+    if (s->type == SETTING_BOOLEAN) {
+        return str_to_bool(v, &on, &ignored) < 0 ? refuse(s, v, e) : set_number(c, s, on, v, e);
     }
     if (s->type == SETTING_SIZE) {
         if (str_to_size(v, &n, &ignored) < 0) {
@@ -285,6 +300,10 @@ static int set_from_value(struct config *c, const struct setting *s, const struc
     }
     if (v->type == TOML_STRING && s->type == SETTING_SIZE) {
         return set_from_text(c, s, v->string, e);
+    }
+    if (s->type == SETTING_BOOLEAN) {
+        return v->type == TOML_BOOLEAN ? set_number(c, s, v->boolean, found, e)
+                                       : refuse(s, found, e);
     }
     if (v->type == TOML_INTEGER && s->type == SETTING_MILLIS) {
         return to_millis((double)v->integer, &millis) ? set_number(c, s, millis, found, e)

@@ -95,6 +95,8 @@ static struct provider *open_local(const struct config *config, struct err *e)
         .program_dir = proc_self_dir(&scratch),
         .defaults = local_defaults(config),
         .pool = (unsigned)config->pool,
+        .host_network = config->host_network != 0,
+        .config_file = config->file,
     };
     return ops->open(&conf, e);
 }

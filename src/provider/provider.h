@@ -343,6 +343,8 @@ struct provider_conf {
     struct str program_dir; /* where boxinit lies */
     struct limits defaults; /* what a box gets that asks for nothing; 0: no limit */
     unsigned pool;          /* boxes made in advance, at most */
+    bool host_network;      /* the operator allows network "host" */
+    struct str config_file; /* in which the operator would */
 };
 
 struct provider_ops {

@@ -208,7 +208,8 @@ static const struct param params[] = {
         .offset = offsetof(struct args, network),
         .fallback_text = "none",
         .choices = networks,
-        .help = "what it can reach; local ones: none or internet",
+        .help =
+            "what it can reach; local ones: none, internet, and host where the operator allows it",
     },
     {
         .name = "reuse",

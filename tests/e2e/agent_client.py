@@ -108,9 +108,11 @@ class Failed(Exception):
         self.kind, self.errnum, self.message = kind, errnum, message
 
 
-def failed(fields):
+def failed(fields, control=False):
     f = Fields(fields)
     kind, errnum, message = KINDS[f.u8()], f.u32(), f.text().decode()
+    if control:
+        assert f.u8() in range(4)  # the step
     f.done()
     return Failed(kind, errnum, message)
 
@@ -283,7 +285,8 @@ class Box:
                  memory=0, pids=0, files=0, cgroups=(), oom_file="", memory_file="", pids_file="",
                  memory_limit=0, pids_limit=0, lifetime_ms=0, idle_ms=0, network=0, first=1_000_000_000,
                  first_gid=None, hostname="box", run_as=None, keep_fd=False, size=65536,
-                 prefix=(), chown=None, without=(), raw_spec=None, raw_order=None, image=""):
+                 prefix=(), chown=None, without=(), raw_spec=None, raw_order=None, image="",
+                 scoped=False):
         root = os.geteuid() == 0
         if image:
             ro_binds, etc_binds = (), ()
@@ -297,7 +300,8 @@ class Box:
         spec = raw_spec if raw_spec is not None else (
             u8(self.mode) + u32(first) + u32(first if first_gid is None else first_gid) +
             u32(size) + names(ro_binds) + names(etc_binds) + names(cgroups) + text(oom_file) +
-            text(memory_file) + text(pids_file) + u8(network) + u8(keep_fd) + text(image))
+            text(memory_file) + text(pids_file) + u8(network) + u8(keep_fd) + u8(scoped) +
+            text(image))
         order = raw_order if raw_order is not None else (
             text(hostname) + names(env) + u64(disk) + u64(memory) + u32(pids) + u32(files) +
             u64(memory_limit) + u32(pids_limit) + u64(lifetime_ms) + u64(idle_ms))
@@ -343,7 +347,7 @@ class Box:
                 assert len(head) == 4, f"boxinit ended before frame {want}"
                 body = said.read(struct.unpack("<I", head)[0])
                 if body[0] == FAIL:
-                    raise failed(body[1:])
+                    raise failed(body[1:], control=True)
                 assert body[0] == want, f"frame {body[0]}, not {want}"
                 return body[1:]
 

@@ -1068,7 +1068,7 @@ def test_connections_that_come_and_go(one):
 
 @pytest.mark.parametrize("kw,words", [
     ({"hostname": "a/b"}, "hostname"), ({"hostname": ""}, "hostname"),
-    ({"disk": 1000}, "disk_bytes"), ({"network": 2}, "network"),
+    ({"disk": 1000}, "disk_bytes"), ({"network": 3}, "network"),
     ({"ro_binds": ["/"]}, "its own"), ({"ro_binds": ["/proc/1"]}, "/proc"),
     ({"ro_binds": ["/home"]}, "its own"), ({"ro_binds": ["/usr/../root"]}, "clean"),
     ({"ro_binds": ["usr"]}, "absolute"), ({"ro_binds": ["/dev/null"]}, "/dev"),
@@ -1120,7 +1120,7 @@ def prepared(world, control):
     spec_r, spec_w = os.pipe()
     spec = frame(agent_client.SPEC, u8(1 if ROOT else 0) + u32(10**9) + u32(10**9) + u32(65536) +
                  names(agent_client.RO_BINDS) + names([]) + names([]) + text("") + text("") +
-                 text("") + u8(0) + u8(0) + text(""))
+                 text("") + u8(0) + u8(0) + u8(0) + text(""))
 
     def place():
         copies = [os.dup2(f, 200 + i) for i, f in enumerate((spec_r, control.fileno(), folder))]

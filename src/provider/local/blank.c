@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/proc.h"
+#include "provider/local/obstacle.h"
 
 #define FOLDER_TRIES    500
 #define FOLDER_RETRY_MS 2
@@ -102,6 +103,7 @@ static int make(struct blank *b, const struct ctx *ctx, struct err *e)
 {
     const char *program = NULL;
     b->view = view_now();
+    b->scoped = facts_landlock() >= LANDLOCK_ABI_SCOPES;
     if (local_find_boxinit(b->local, &b->arena, &program, e) < 0 || make_folder(b, ctx, e) < 0 ||
         uids_take(&b->arena, &b->uids, e) < 0) {
         return -1;
@@ -202,13 +204,15 @@ bool blank_fits(const struct blank *b, const struct limits *limits)
            (limits->cpu_millis == 0 || b->cgroups.version[CONTROL_CPU] != 0);
 }
 
-static int unmet(struct err *e, const char *what, const char *otherwise)
+static int unmet(struct blank *b, const char *what, const char *otherwise, struct err *e)
 {
+    struct facts facts;
+    facts_read(&b->arena, NULL, &facts);
+    struct str fix = obstacle_cgroups_fix(&facts, &b->arena);
     return err_set(e, ERR_UNSUPPORTED,
-                   "%s cannot be limited here: this user may not write to any cgroup, and has no "
-                   "systemd manager that could. Log in, or run \"sudo loginctl enable-linger "
-                   "USER\" where systemd runs, or run anybox as root, or %s",
-                   what, otherwise);
+                   "%s cannot be limited here: there is no cgroup for it that this user may write "
+                   "to. To mend it: %.*s; or %s",
+                   what, STR_ARG(fix), otherwise);
 }
 
 /* What the cgroups do not enforce is an rlimit or not in force. */
@@ -220,7 +224,7 @@ static int settle_limits(struct blank *b, const struct limits *asked, struct lim
     }
     if (b->cgroups.version[CONTROL_CPU] == 0) {
         if (asked->cpu_millis > 0) {
-            return unmet(e, "cpus", "leave cpus out");
+            return unmet(b, "cpus", "leave cpus out", e);
         }
         force->cpu_millis = 0;
     }
@@ -233,9 +237,10 @@ static struct str tier_text(struct blank *b)
         [UID_ONE] = "user", [UID_ROOT] = "root", [UID_SUBUIDS] = "user with subuids"};
     struct str groups = cgroup_text(&b->cgroups);
     bool per_process = b->cgroups.version[CONTROL_MEMORY] == 0;
-    return arena_printf(&b->arena, "%s, %.*s%s%s", who[b->uids.mode], STR_ARG(groups),
+    return arena_printf(&b->arena, "%s, %.*s%s%s%s", who[b->uids.mode], STR_ARG(groups),
                         groups.len > 0 && per_process ? ", " : "",
-                        per_process ? "rlimits (memory per process)" : "");
+                        per_process ? "rlimits (memory per process)" : "",
+                        b->scoped ? ", Landlock" : "");
 }
 
 /* The folder gets the name of the box. */

@@ -27,6 +27,7 @@ struct blank {
     char id[BOX_ID_SIZE];
     const char *home; /* boxes_dir or pool_dir: where its folder lies */
     bool in_advance;  /* it waited for its order */
+    bool scoped;      /* by Landlock */
     int folder;       /* locked; -1: none */
     struct blank_kind kind;
     struct cgroup_set cgroups;

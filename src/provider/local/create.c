@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/own.h"
+#include "provider/local/facts.h"
 #include "provider/local/image.h"
 #include "provider/local/pool.h"
 #include "provider/talk.h"
@@ -48,13 +49,14 @@ static int check_name(struct str name, struct err *e)
     return 0;
 }
 
-static int check_spec(const struct box_spec *spec, struct arena *a, struct err *e)
+static int check_spec(const struct local *l, const struct box_spec *spec, struct arena *a,
+                      struct err *e)
 {
     if (!local_id_ok(spec->id)) {
         return err_set(e, ERR_BUG, "a sandbox id is 32 hex digits, not \"%.*s\"",
                        STR_ARG(str_head(spec->id, 40)));
     }
-    if (network_check(spec->network, a, e) < 0) {
+    if (network_check(l, spec->network, facts_landlock(), a, e) < 0) {
         return -1;
     }
     if (check_name(spec->name, e) < 0) {
@@ -146,7 +148,7 @@ struct box *local_create(struct provider *p, const struct ctx *ctx, const struct
 {
     struct local *l = local_of(p);
     struct limits limits;
-    if (check_spec(spec, ctx->arena, e) < 0 ||
+    if (check_spec(l, spec, ctx->arena, e) < 0 ||
         limits_settle(&spec->limits, &l->defaults, ctx->arena, &limits, e) < 0) {
         return NULL;
     }

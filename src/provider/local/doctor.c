@@ -192,26 +192,38 @@ static int exam_program(const struct exam *x, const char *name, enum check_state
     return tell(x, missing, name, S("not on this machine, so not in its sandboxes"), fix, e);
 }
 
+/* What else there is, for the line about "internet". */
+static const char *host_network(const struct exam *x)
+{
+    bool has = x->local->host_network && facts_landlock() >= LANDLOCK_ABI_SCOPES;
+    return has ? ", or host" : "";
+}
+
 static int exam_network(const struct exam *x, struct err *e)
 {
+    struct arena *a = x->ctx->arena;
+    const char *host = host_network(x);
     struct str program;
-    if (!network_find(x->ctx->arena, &program)) {
-        return tell(x, CHECK_WARN, "network", S("none: " NETWORK_PROGRAM " is missing"),
-                    S(NETWORK_FIX), e);
+    if (!network_find(a, &program)) {
+        return tell(x, CHECK_WARN, "network",
+                    arena_printf(a, "none%s: " NETWORK_PROGRAM " is missing", host), S(NETWORK_FIX),
+                    e);
     }
     struct stat is;
     if (stat("/dev/net/tun", &is) < 0) {
-        return tell(x, CHECK_WARN, "network", S("none: there is no /dev/net/tun"),
+        return tell(x, CHECK_WARN, "network",
+                    arena_printf(a, "none%s: there is no /dev/net/tun", host),
                     S("sudo modprobe tun; in a container, give it the device"), e);
     }
     /* By a uid of the sandbox, also where we are root. */
     if ((is.st_mode & (S_IROTH | S_IWOTH)) != (S_IROTH | S_IWOTH)) {
-        return tell(x, CHECK_WARN, "network", S("none: /dev/net/tun is not open to everyone"),
+        return tell(x, CHECK_WARN, "network",
+                    arena_printf(a, "none%s: /dev/net/tun is not open to everyone", host),
                     S("sudo chmod 666 /dev/net/tun"), e);
     }
     return tell(x, CHECK_OK, "network",
-                arena_printf(x->ctx->arena, "none, or internet by %.*s", STR_ARG(program)),
-                STR_EMPTY, e);
+                arena_printf(a, "none, or internet by %.*s%s", STR_ARG(program), host), STR_EMPTY,
+                e);
 }
 
 /* ---- the proof --------------------------------------------------------------------------- */

@@ -164,23 +164,31 @@ static void read_least(struct arena *a, struct facts *out)
     }
 }
 
-/* Without the mode that follows the name: "docker-default (enforce)". */
-static struct str read_label(struct arena *a)
+struct str facts_parse_label(struct str current)
 {
-    struct str text = str_trim(read_text(a, "/proc/self/attr/apparmor/current"));
+    struct str label = str_trim(current);
 
-    if (text.len == 0) {
-        text = str_trim(read_text(a, "/proc/self/attr/current"));
+    while (label.len > 0 && (label.p[label.len - 1] == '\0' || label.p[label.len - 1] == '\n')) {
+        label.len--;
     }
-    while (text.len > 0 && text.p[text.len - 1] == '\0') {
-        text.len--;
+    /* A profile of this mode is a name and nothing else, as those that Ubuntu has for
+     * browsers and editors are. */
+    if (str_ends(label, S(" (unconfined)"))) {
+        return S("unconfined");
     }
-    for (size_t i = 0; i + 1 < text.len; i++) {
-        if (text.p[i] == ' ' && text.p[i + 1] == '(') {
-            return str_head(text, i);
+    for (size_t i = 0; i + 1 < label.len; i++) {
+        if (label.p[i] == ' ' && label.p[i + 1] == '(') {
+            return str_head(label, i);
         }
     }
-    return text;
+    return label;
+}
+
+static struct str read_label(struct arena *a)
+{
+    struct str text = read_text(a, "/proc/self/attr/apparmor/current");
+
+    return facts_parse_label(text.len > 0 ? text : read_text(a, "/proc/self/attr/current"));
 }
 
 /* A root of its own that is the top of a mount shows in no list. */

@@ -55,6 +55,8 @@ void facts_read(struct arena *a, const char *boxinit, struct facts *out);
 /* From texts of /proc, for facts_read() and its tests. */
 void facts_parse_status(struct str status, struct facts *out);
 void facts_parse_mounts(struct str mountinfo, struct facts *out);
+/* The name in "docker-default (enforce)"; "unconfined" for any that confines nothing. */
+struct str facts_parse_label(struct str current);
 
 /* What can tell a container. */
 struct container_marks {

@@ -53,6 +53,8 @@ static struct provider *local_open(const struct provider_conf *conf, struct err 
     l->state_dir = copy(conf->state_dir);
     l->program_dir = copy(conf->program_dir);
     l->defaults = conf->defaults;
+    l->host_network = conf->host_network;
+    l->config_file = copy(conf->config_file);
     l->provider.ops = &local_ops;
     l->provider.name = str_from(l->name);
     return &l->provider;
@@ -67,6 +69,7 @@ static void local_close(struct provider *p)
     blank_pool_free(l->pool);
     free(l->boxes_dir);
     free(l->pool_dir);
+    free(l->config_file);
     free(l->name);
     free(l->state_dir);
     free(l->program_dir);

@@ -34,6 +34,8 @@ struct local {
     struct limits defaults;
     char *name, *state_dir, *program_dir, *boxes_dir, *pool_dir;
     struct blank_pool *pool; /* NULL: none */
+    bool host_network;       /* allowed */
+    char *config_file;       /* where it would be */
 };
 
 struct local_box {
@@ -115,8 +117,9 @@ struct names;
 
 /* False: it is not on this machine. */
 bool network_find(struct arena *a, struct str *program);
-/* Can a box have it here? */
-int network_check(enum network network, struct arena *a, struct err *e) MUST_CHECK;
+/* Can a box have it here, with this version of Landlock (facts_landlock())? */
+int network_check(const struct local *l, enum network network, int landlock, struct arena *a,
+                  struct err *e) MUST_CHECK;
 /* The IPv4 addresses of this machine's interfaces now. */
 int network_own_addresses(struct arena *a, struct names *out, struct err *e) MUST_CHECK;
 

@@ -6,6 +6,7 @@
 #include <net/if.h>
 #include <unistd.h>
 
+#include "provider/local/facts.h"
 #include "provider/local/local.h"
 #include "provider/local/view.h"
 
@@ -22,14 +23,30 @@ bool network_find(struct arena *a, struct str *out)
     return false;
 }
 
-int network_check(enum network network, struct arena *a, struct err *e)
+static int check_host(const struct local *l, int landlock, struct err *e)
+{
+    if (!l->host_network) {
+        return err_set(e, ERR_DENIED,
+                       "network \"host\" gives a sandbox this machine's own network, and the "
+                       "operator has not allowed that: write allow_host_network = true below "
+                       "[local] in %s, or ask for \"internet\" or \"none\"",
+                       l->config_file);
+    }
+    if (landlock < LANDLOCK_ABI_SCOPES) {
+        return err_set(e, ERR_UNSUPPORTED,
+                       "network \"host\" needs Linux 6.12 or later with landlock in the kernel's "
+                       "lsm= parameter: without it the sandbox would reach the abstract sockets of "
+                       "other programs here; ask for \"internet\" or \"none\"");
+    }
+    return 0;
+}
+
+int network_check(const struct local *l, enum network network, int landlock, struct arena *a,
+                  struct err *e)
 {
     struct str ignored;
     if (network == NETWORK_HOST) {
-        return err_set(e, ERR_UNSUPPORTED,
-                       "local sandboxes never share this machine's own network: ask for network "
-                       "\"internet\", which reaches everything but this machine and private "
-                       "networks, or \"none\"");
+        return check_host(l, landlock, e);
     }
     if (network == NETWORK_INTERNET && !network_find(a, &ignored)) {
         return err_set(e, ERR_UNSUPPORTED,

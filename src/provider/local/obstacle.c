@@ -281,6 +281,7 @@ bool obstacle_find(const struct facts *f, enum setup_step step, int errnum, stru
     case SETUP_NAMESPACES: return find_namespaces(f, errnum, a, out);
     case SETUP_IDS: return find_ids(f, a, out);
     case SETUP_INSIDE: return find_inside(f, errnum, a, out);
+    case SETUP_OTHER: break;
     }
     return false;
 }

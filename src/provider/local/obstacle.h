@@ -8,13 +8,8 @@
 #ifndef PROVIDER_LOCAL_OBSTACLE_H
 #define PROVIDER_LOCAL_OBSTACLE_H
 
+#include "agent/proto.h"
 #include "provider/local/facts.h"
-
-enum setup_step {
-    SETUP_NAMESPACES = 1, /* clone() */
-    SETUP_IDS = 2,        /* the maps of user and group ids */
-    SETUP_INSIDE = 3,     /* what the first process does in its new namespaces */
-};
 
 struct obstacle {
     struct str found; /* "AppArmor refuses user namespaces to programs without a profile" */

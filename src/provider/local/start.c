@@ -10,14 +10,18 @@
 #include "agent/wire.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/own.h"
 #include "base/proc.h"
 #include "provider/local/blank.h"
+#include "provider/local/obstacle.h"
 #include "provider/local/view.h"
 
 #define START_MS 30000
 #define ORDER_MS 2000 /* it has been made: what is left is nothing */
 #define PIECE    1024
+
+#define HOST_FILE_MAX (256u << 10) /* of /etc; both fit the box's root */
 
 static bool has_scope(const struct blank *b)
 {
@@ -79,9 +83,25 @@ static int add_network(struct wire_out *w, struct arena *a, struct err *e)
     return 0;
 }
 
+/* What resolving names takes, as the host has it now. */
+static void add_host_names(struct wire_out *w, struct arena *a)
+{
+    static const char *const paths[] = {"/etc/resolv.conf", "/etc/hosts"};
+    for (size_t i = 0; i < COUNTOF(paths); i++) {
+        struct str text = STR_EMPTY;
+        struct err why;
+        if (fd_read_file(AT_FDCWD, paths[i], HOST_FILE_MAX, a, &text, &why) < 0) {
+            log_line(LOG_INFO, "local", "the sandbox has nothing of %s: %s", paths[i], why.msg);
+            text = STR_EMPTY;
+        }
+        wire_str(w, text);
+    }
+}
+
 static int write_spec(struct blank *b, struct buf *out, struct err *e)
 {
     bool internet = b->kind.network == NETWORK_INTERNET;
+    bool host = b->kind.network == NETWORK_HOST;
     bool image = b->kind.image.len > 0;
     struct names binds = image ? (struct names){0} : view_folders(&b->arena);
     struct names etc = image ? (struct names){0} : view_etc(&b->arena);
@@ -93,11 +113,15 @@ static int write_spec(struct blank *b, struct buf *out, struct err *e)
     wire_list(&w, binds.items, binds.n);
     wire_list(&w, etc.items, etc.n);
     add_cgroups(&w, b);
-    wire_u8(&w, internet ? 1 : 0);
+    wire_u8(&w, internet ? 1 : host ? 2 : 0);
     wire_u8(&w, b->uids.lock >= 0 ? 1 : 0);
+    wire_u8(&w, b->scoped ? 1 : 0);
     wire_str(&w, b->kind.image);
     if (internet && add_network(&w, &b->arena, e) < 0) {
         return -1;
+    }
+    if (host) {
+        add_host_names(&w, &b->arena);
     }
     return wire_end(&w) ? 0 : err_set(e, ERR_BUG, "the spec does not fit a frame");
 }
@@ -226,7 +250,22 @@ static int next_frame(struct blank *b, const struct ctx *ctx, struct frame *out,
     }
 }
 
-static int take_fail(struct frame f, struct err *e)
+/* Why the machine refuses it, where that can be told, and what to do. */
+static int explain(struct blank *b, uint8_t step, struct err *e)
+{
+    const char *program = NULL;
+    struct err ignored;
+    struct facts facts;
+    struct obstacle o;
+    (void)!local_find_boxinit(b->local, &b->arena, &program, &ignored);
+    facts_read(&b->arena, program, &facts);
+    if (!obstacle_find(&facts, (enum setup_step)step, e->sys, &b->arena, &o)) {
+        return -1;
+    }
+    return err_set(e, ERR_UNSUPPORTED, "%.*s. To mend it: %.*s", STR_ARG(o.found), STR_ARG(o.fix));
+}
+
+static int take_fail(struct blank *b, struct frame f, struct err *e)
 {
     struct wire_in r = wire_read(f.fields);
     uint8_t kind = wire_get_u8(&r);
@@ -235,6 +274,10 @@ static int take_fail(struct frame f, struct err *e)
     bool known = kind > ERR_NONE && kind < ERR_KINDS;
     (void)err_set(e, known ? (enum err_kind)kind : ERR_SYSTEM, "%.*s", STR_ARG(text));
     e->sys = (int)(errnum & 0xfff);
+    uint8_t step = wire_get_u8(&r);
+    if (step >= SETUP_NAMESPACES && step <= SETUP_INSIDE) {
+        (void)!explain(b, step, e);
+    }
     return err_wrap(e, "the sandbox could not be set up");
 }
 
@@ -251,7 +294,7 @@ static int expect(struct blank *b, const struct ctx *ctx, uint8_t type, struct w
         return 0;
     }
     if (f.type == FRAME_FAIL) {
-        return take_fail(f, e);
+        return take_fail(b, f, e);
     }
     if (f.type != type) {
         return err_set(e, ERR_PROTOCOL, "boxinit cannot be understood; build anybox again");

@@ -9,7 +9,7 @@
 /* A spec with one thing changed. */
 struct draft {
     struct str hostname, ro_bind, etc_bind, env, oom_file, net_program, closed, image;
-    uint8_t uid_mode, network;
+    uint8_t uid_mode, network, scoped;
     uint32_t first, range;
     uint64_t disk;
 };
@@ -43,10 +43,15 @@ static void put(struct buf *to, const struct draft *d)
     wire_str(&w, S("/sys/fs/cgroup/pids.events"));
     wire_u8(&w, d->network);
     wire_u8(&w, 1);
+    wire_u8(&w, d->scoped);
     wire_str(&w, d->image);
     if (d->network == 1) {
         wire_str(&w, d->net_program);
         wire_list(&w, &d->closed, 1);
+    }
+    if (d->network == 2) {
+        wire_str(&w, S("nameserver 192.0.2.1\n"));
+        wire_str(&w, S("192.0.2.2 printer\n"));
     }
     assert_true(wire_end(&w));
 }
@@ -115,6 +120,7 @@ static void a_good_one_is_read(void **state)
     assert_int_equal(s.idle_ms, 2000);
     assert_true(s.keep_fd);
     assert_null(s.net_program);
+    assert_true(!s.host_net && !s.scoped);
     assert_null(s.image);
     assert_false(spec_shares_uid(&s));
 }
@@ -169,6 +175,26 @@ static void a_network_is_read_and_checked(void **state)
     assert_fails(parse(&d, &a, &s, &e), &e, ERR_INVALID, "absolute");
 }
 
+static void the_hosts_network_comes_with_names_and_scopes(void **state)
+{
+    struct arena a own_arena = {0};
+    struct draft d = good;
+    struct spec s;
+    struct err e;
+
+    (void)state;
+    arena_init(&a, 1 << 20);
+    d.network = 2;
+    d.scoped = 1;
+    assert_ok(parse(&d, &a, &s, &e), &e);
+    assert_true(s.host_net && s.scoped);
+    assert_null(s.net_program);
+    assert_str(s.resolv_conf, S("nameserver 192.0.2.1\n"));
+    assert_str(s.hosts, S("192.0.2.2 printer\n"));
+    d.scoped = 0;
+    assert_fails(parse(&d, &a, &s, &e), &e, ERR_INVALID, "Landlock");
+}
+
 #define REFUSED(field, value, kind, word)                                                          \
     do {                                                                                           \
         struct draft d_ = good;                                                                    \
@@ -192,7 +218,7 @@ static void bad_ones_are_told(void **state)
     REFUSED(range, 1000, ERR_INVALID, "range");
     REFUSED(disk, 100, ERR_INVALID, "disk_bytes");
     REFUSED(disk, UINT64_MAX, ERR_INVALID, "disk_bytes");
-    REFUSED(network, 2, ERR_UNSUPPORTED, "network");
+    REFUSED(network, 3, ERR_UNSUPPORTED, "network");
     REFUSED(env, S("x"), ERR_INVALID, "NAME=value");
     REFUSED(env, S("=x"), ERR_INVALID, "NAME=value");
     REFUSED(ro_bind, S("usr"), ERR_INVALID, "absolute");
@@ -250,6 +276,7 @@ int main(void)
         cmocka_unit_test(a_good_one_is_read),
         cmocka_unit_test(an_image_is_read_and_checked),
         cmocka_unit_test(a_network_is_read_and_checked),
+        cmocka_unit_test(the_hosts_network_comes_with_names_and_scopes),
         cmocka_unit_test(bad_ones_are_told),
         cmocka_unit_test(exactly_one_frame_is_wanted),
     };

@@ -95,6 +95,9 @@ static void nothing_configured_gives_the_defaults(void **state)
     assert_int_equal(c->open_files, 4096);
     assert_int_equal(c->idle_s, 1800);
     assert_int_equal(c->lifetime_s, 0);
+    assert_int_equal(c->host_network, 0);
+    (void)snprintf(want, sizeof(want), "%s/.config/anybox/anybox.toml", p->dir);
+    assert_str(c->file, str_from(want));
     assert_str(c->program, S("anybox"));
     (void)snprintf(want, sizeof(want), "%s/.local/state/anybox", p->dir);
     assert_str(c->state_dir, str_from(want));
@@ -103,10 +106,11 @@ static void nothing_configured_gives_the_defaults(void **state)
 static void a_file_sets_every_kind(void **state)
 {
     struct place *p = *state;
-    const struct config *c =
-        load_text(p, "[server]\nmax_calls = 8\ntoolset = \"all\"\n[log]\nlevel = \"DEBUG\"\n"
-                     "file = \"~/log\"\nmax_size = \"1.5m\"\n[local]\nmemory = \"512MiB\"\n"
-                     "disk = 1048576\ncpus = 1.5\npids = 100\n[defaults]\nexec_timeout = 5\n");
+    const struct config *c = load_text(
+        p,
+        "[server]\nmax_calls = 8\ntoolset = \"all\"\n[log]\nlevel = \"DEBUG\"\n"
+        "file = \"~/log\"\nmax_size = \"1.5m\"\n[local]\nmemory = \"512MiB\"\n"
+        "disk = 1048576\ncpus = 1.5\npids = 100\nallow_host_network = true\n[defaults]\nexec_timeout = 5\n");
     char want[128];
 
     assert_str(c->problem, S(""));
@@ -120,6 +124,7 @@ static void a_file_sets_every_kind(void **state)
     assert_int_equal(c->disk_bytes, 1 << 20);
     assert_int_equal(c->cpu_millis, 1500);
     assert_int_equal(c->pids, 100);
+    assert_int_equal(c->host_network, 1);
     assert_int_equal(c->exec_timeout_s, 5);
     (void)snprintf(want, sizeof(want), "%s/.config/anybox/anybox.toml", p->dir);
     assert_str(c->files, str_from(want));
@@ -133,6 +138,7 @@ static void the_environment_wins_over_the_file(void **state)
     setenv("ANYBOX_LOCAL_CPUS", "2", 1);
     setenv("ANYBOX_LOCAL_PIDS", "", 1); /* empty counts as unset */
     setenv("MCP_LOG_LEVEL", "info", 1);
+    setenv("ANYBOX_LOCAL_ALLOW_HOST_NETWORK", "true", 1);
     const struct config *c =
         load_text(p, "[local]\nmemory = \"1g\"\npids = 99\n[log]\nlevel = \"error\"\n");
 
@@ -140,6 +146,7 @@ static void the_environment_wins_over_the_file(void **state)
     assert_int_equal(c->memory_bytes, 64 << 20);
     assert_int_equal(c->cpu_millis, 2000);
     assert_int_equal(c->pids, 99);
+    assert_int_equal(c->host_network, 1);
     assert_str(c->log_level, S("info"));
     setenv("ANYBOX_LOG", "debug", 1);
     assert_str(load(p, (struct config_flags){0})->log_level, S("debug"));
@@ -172,6 +179,7 @@ static void only_the_named_file_is_read(void **state)
     assert_int_equal(c->pids, 1024);
     assert_int_equal(c->idle_s, 60);
     assert_str(c->files, str_from(path));
+    assert_str(c->file, str_from(path));
 
     c = load(p, (struct config_flags){.config_file = S("/nonexistent/x.toml")});
     if (strstr(c->problem.p, "cannot read the configuration file /nonexistent/x.toml") == NULL) {
@@ -216,6 +224,8 @@ static void mistakes_name_file_line_and_remedy(void **state)
          "2:12: defaults.provider must be a string of 1 to 64 bytes, not an empty one"},
         {"[local]\npids = [1]\n",
          "2:8: local.pids must be an integer from 16 to 4194304, not an array"},
+        {"[local]\nallow_host_network = 1\n",
+         "2:22: local.allow_host_network must be true or false, not 1"},
         {"[local\n", "1:7: ']' is missing at the end of this header"},
     };
     struct place *p = *state;
@@ -364,8 +374,9 @@ static void settings_are_shown_as_they_are_written(void **state)
     assert_str(config_show(c, "local.cpus", &a), S("0.25"));
     assert_str(config_show(c, "log.max_size", &a), S("5000"));
     assert_str(config_show(c, "log.level", &a), S("warning"));
+    assert_str(config_show(c, "local.allow_host_network", &a), S("false"));
     assert_str(config_show(c, "no.such", &a), S(""));
-    assert_int_equal(n, 17);
+    assert_int_equal(n, 18);
     for (size_t i = 0; i < n; i++) {
         assert_true(strlen(docs[i].help) > 10);
         assert_non_null(strstr(docs[i].env, "ANYBOX_"));

@@ -88,7 +88,8 @@ static void test_what_is_refused(void **state)
     const struct str bad_env[] = {S("NOVALUE")};
     assert_refused(fx, (struct box_spec){.image = S("python:3.12")}, ERR_UNSUPPORTED,
                    "python:3.12");
-    assert_refused(fx, (struct box_spec){.network = NETWORK_HOST}, ERR_UNSUPPORTED, "network");
+    assert_refused(fx, (struct box_spec){.network = NETWORK_HOST}, ERR_DENIED,
+                   "allow_host_network");
     assert_refused(fx, (struct box_spec){.limits = {.memory_bytes = 1000}}, ERR_INVALID,
                    "at least 16 MiB");
     assert_refused(fx, (struct box_spec){.name = S("a\nb")}, ERR_INVALID, "control character");

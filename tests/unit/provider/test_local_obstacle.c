@@ -395,6 +395,18 @@ static void mounts_tell_of_a_hidden_proc_and_of_a_chroot(void **state)
     assert_true(!f.proc_hidden && !f.chrooted);
 }
 
+static void a_label_is_a_name_without_its_mode(void **state)
+{
+    (void)state;
+    assert_str(facts_parse_label(S("unconfined\n")), S("unconfined"));
+    assert_str(facts_parse_label(S("docker-default (enforce)\n")), S("docker-default"));
+    assert_str(facts_parse_label(S("snap.x.y (complain)")), S("snap.x.y"));
+    assert_str(facts_parse_label(S("code (unconfined)\n")), S("unconfined"));
+    assert_str(facts_parse_label(S("system_u:system_r:kernel_t:s0\0")),
+               S("system_u:system_r:kernel_t:s0"));
+    assert_str(facts_parse_label(STR_EMPTY), S(""));
+}
+
 static void containers_are_told_apart(void **state)
 {
     static const struct {
@@ -444,6 +456,7 @@ int main(void)
         cmocka_unit_test(missing_cgroups_are_told_with_their_fix),
         cmocka_unit_test(a_status_tells_what_was_taken_away),
         cmocka_unit_test(mounts_tell_of_a_hidden_proc_and_of_a_chroot),
+        cmocka_unit_test(a_label_is_a_name_without_its_mode),
         cmocka_unit_test(containers_are_told_apart),
         cmocka_unit_test(this_machine_has_facts),
     };
