@@ -503,17 +503,24 @@ static int resize(uint64_t bytes, struct err *e)
     return 0;
 }
 
-int rootfs_finish(const struct spec *spec, struct err *e)
+/* What nobody may change: over an image that is /dev only. */
+static int fix(const struct spec *spec, struct err *e)
 {
-    if (etc_name(spec, e) < 0 || resize(spec->disk_bytes, e) < 0 ||
-        bind_protect("/etc", BIND_RDONLY | BIND_NODEV, e) < 0) {
+    const char *all = spec->image != NULL ? "/dev" : "/";
+
+    if (spec->image == NULL && bind_protect("/etc", BIND_RDONLY | BIND_NODEV, e) < 0) {
         return -1;
     }
-    /* Over an image only /dev is ours. */
-    const char *fixed = spec->image != NULL ? "/dev" : "/";
-    if (mount(NULL, fixed, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) <
-        0) {
-        return err_sys(e, errno, "make %s read-only", fixed);
+    if (mount(NULL, all, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0) {
+        return err_sys(e, errno, "make %s read-only", all);
     }
     return 0;
+}
+
+int rootfs_finish(const struct spec *spec, struct err *e)
+{
+    if (etc_name(spec, e) < 0 || resize(spec->disk_bytes, e) < 0) {
+        return -1;
+    }
+    return fix(spec, e);
 }
