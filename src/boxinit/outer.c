@@ -228,21 +228,22 @@ static int start_inner(const struct spec *spec, const struct box_fds *fds, struc
     return 0;
 }
 
-/* The first word. Root is the one who can show an image with the box's owners. */
-static int let_go_on(const struct spec *spec, const struct inner *inner, struct err *e)
+/* Root is the one who can show an image with the owners of the box. *tree stays -1 where
+ * the inner process can open it itself, or there is none. */
+static int open_image(const struct spec *spec, pid_t pid, int *tree, struct err *e)
 {
     char path[64];
 
     if (spec->image == NULL || spec->uid_mode != UIDS_WRITE) {
-        return fd_write_all(inner->go, S("g"), e);
+        return 0;
     }
-    (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)inner->pid);
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
     int user_ns own_fd = open(path, O_RDONLY | O_CLOEXEC);
     if (user_ns < 0) {
         return err_sys(e, errno, "open the sandbox's user namespace");
     }
-    int tree own_fd = image_open(spec->image, user_ns, e);
-    return tree < 0 ? -1 : image_send(inner->go, tree, e);
+    *tree = image_open(spec->image, user_ns, e);
+    return *tree < 0 ? -1 : 0;
 }
 
 /* The inner process, its uids, and the word to go on. From then on it speaks for itself. */
@@ -267,10 +268,11 @@ static int make_inner(const struct spec *spec, struct stack *stack, struct inner
     if (spec->net_program != NULL && stack_open(stack, inner->pid, e) < 0) {
         return -1;
     }
-    if (say_born(inner->pid, e) < 0) {
+    int tree own_fd = -1;
+    if (open_image(spec, inner->pid, &tree, e) < 0 || say_born(inner->pid, e) < 0) {
         return -1;
     }
-    return let_go_on(spec, inner, e);
+    return tree >= 0 ? image_send(inner->go, tree, e) : fd_write_all(inner->go, S("g"), e);
 }
 
 /* When the inner process has made its side of the network. If it ends instead, it has said

@@ -13,6 +13,7 @@ import time
 
 import pytest
 import rootfs
+from agent_client import Box, Failed
 from host import IS_ROOT, is_running, wait_until
 from mcp_client import ToolFailed
 
@@ -45,6 +46,16 @@ def own_image(image, host):
     copy = host.folder / "own-image"
     subprocess.run(["cp", "-a", image, copy], check=True)
     return copy
+
+
+@contextlib.contextmanager
+def mounted(folder, kind="tmpfs"):
+    folder.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", kind, "-o", "mode=755", kind, folder], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
 
 
 @pytest.fixture
@@ -281,6 +292,48 @@ def test_a_broken_image_fails_at_once_and_leaves_nothing(client, own_image):
     client.tool("create_sandbox", name="b", image=str(own_image))
     with pytest.raises(ToolFailed):
         client.bash("true")
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root mounts")
+def test_what_is_mounted_in_an_image_is_not_shown(host, own_image, tier):
+    """As root it is left out; a user namespace must not uncover what it hides."""
+    (own_image / "mnt").mkdir()
+    (own_image / "mnt/below").touch()
+    rootfs.give(own_image, tier.uid)
+    with mounted(own_image / "mnt") as top:
+        (top / "above").touch()
+        client = host.server()
+        if tier.name == "subuid":
+            with pytest.raises(ToolFailed, match="something is mounted below it"):
+                client.tool("create_sandbox", image=str(own_image))
+            return
+        client.tool("create_sandbox", name="m", image=str(own_image))
+        assert client.bash("ls /mnt")["stdout"] == "below\n"
+
+
+@pytest.mark.only_tiers("root")
+def test_a_file_system_that_cannot_show_other_owners_is_told(client, image, host):
+    with mounted(host.folder / "ram", "ramfs") as top:
+        subprocess.run(["cp", "-a", image, top / "image"], check=True)
+        with pytest.raises(ToolFailed, match="ext4, xfs or btrfs"):
+            client.tool("create_sandbox", image=str(top / "image"))
+    assert client.tool("list_sandboxes")["sandboxes"] == []
+
+
+@pytest.mark.only_tiers("root")
+@pytest.mark.parametrize("missing", [428, 442])  # open_tree, mount_setattr
+def test_a_kernel_that_is_too_old_is_told(image, missing):
+    with pytest.raises(Failed, match="images need Linux 5.19"):
+        Box(image=str(image), without=[missing])
+
+
+@pytest.mark.only_tiers("root")
+def test_root_that_may_not_mount_is_told(host, image):
+    few = "-all,+setuid,+setgid"
+    done = subprocess.run(["setpriv", "--bounding-set=" + few, "--inh-caps=" + few, host.install.anybox, "run",
+                           "--image", image, "true"], env=host.env(), cwd=host.project, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 125 and "CAP_SYS_ADMIN" in done.stderr
 
 
 @pytest.mark.only_tiers("plain")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import pytest
+import rootfs
 from host import IS_ROOT, command_line, executable, is_running, namespace, pids, wait_until
 
 pytestmark = pytest.mark.every_tier
@@ -174,6 +175,19 @@ def test_it_reaches_the_internet_by_address_and_by_name(box, world):
     listed = box.tool("list_sandboxes")["sandboxes"]
     assert [s["network"] for s in listed] == ["internet"]
     assert len(world.stacks()) == 1
+
+
+@pytest.mark.only_tiers("root", "subuid")
+def test_a_box_of_an_image_reaches_the_same(host, tier):
+    image = rootfs.make(host.folder / "image", tier.uid, python=True)
+    client = host.server()
+    client.tool("create_sandbox", name="work", network="internet", image=str(image))
+    ways = [f"tcp:{PUBLIC}", "tcp:www.example.org"]
+    assert talk(client, *ways) == dict.fromkeys(ways, "internet")
+    closed = [f"{how}:{to}" for to in (*PRIVATE, OWN, "10.0.2.2") for how in ("tcp", "tcp-device")]
+    for target, got in talk(client, *closed).items():
+        assert REFUSED.match(got), (target, got)
+
 
 
 @pytest.mark.only_tiers("root", "self")
