@@ -211,7 +211,7 @@ static int unmet(struct blank *b, const char *what, const char *otherwise, struc
     struct str fix = obstacle_cgroups_fix(&facts, &b->arena);
     return err_set(e, ERR_UNSUPPORTED,
                    "%s cannot be limited here: there is no cgroup for it that this user may write "
-                   "to. To mend it: %.*s; or %s",
+                   "to" OBSTACLE_FIX "%.*s; or %s",
                    what, STR_ARG(fix), otherwise);
 }
 

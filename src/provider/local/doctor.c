@@ -281,8 +281,15 @@ static int exam_trial(const struct exam *x, struct err *e)
 {
     struct arena *a = x->ctx->arena;
     if (!x->trial.works) {
-        return tell(x, CHECK_FAIL, "trial sandbox", arena_str(a, str_from(x->trial.why.msg)),
-                    S("mend what is named here and above, then run anybox doctor again"), e);
+        struct str found = arena_str(a, str_from(x->trial.why.msg));
+        const char *fix = strstr(found.p, OBSTACLE_FIX);
+        if (fix != NULL) {
+            found.len = (size_t)(fix - found.p);
+        }
+        return tell(x, CHECK_FAIL, "trial sandbox", found,
+                    fix != NULL ? str_from(fix + strlen(OBSTACLE_FIX))
+                                : S("mend the lines above that are not ok"),
+                    e);
     }
     struct str found = arena_printf(a, "made, used and deleted in %lld ms (%.*s)",
                                     (long long)x->trial.took_ms, STR_ARG(x->trial.tier));

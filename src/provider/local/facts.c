@@ -117,6 +117,13 @@ enum container facts_container(const struct container_marks *m, bool rights_take
     if (m->kubernetes) {
         return CONTAINER_KUBERNETES;
     }
+    /* Before the files: those of an image that was made in another container stay in it. */
+    for (size_t i = 0; i < COUNTOF(groups); i++) {
+        if (m->init_group.len > 0 && memmem(m->init_group.p, m->init_group.len, groups[i].word.p,
+                                            groups[i].word.len) != NULL) {
+            return groups[i].kind;
+        }
+    }
     if (m->containerenv || str_eq(m->manager, S("podman"))) {
         return CONTAINER_PODMAN;
     }
@@ -125,12 +132,6 @@ enum container facts_container(const struct container_marks *m, bool rights_take
     }
     if (str_starts(m->manager, S("lxc"))) {
         return CONTAINER_LXC;
-    }
-    for (size_t i = 0; i < COUNTOF(groups); i++) {
-        if (m->init_group.len > 0 && memmem(m->init_group.p, m->init_group.len, groups[i].word.p,
-                                            groups[i].word.len) != NULL) {
-            return groups[i].kind;
-        }
     }
     return m->manager.len > 0 ? CONTAINER_OTHER : CONTAINER_NONE;
 }

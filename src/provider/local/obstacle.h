@@ -16,6 +16,9 @@ struct obstacle {
     struct str fix;   /* what to run or to change */
 };
 
+/* Between the two, in an error message. */
+#define OBSTACLE_FIX ". To mend it: "
+
 /* Why that step failed with that errno. False: for no reason that is known here. */
 bool obstacle_find(const struct facts *f, enum setup_step step, int errnum, struct arena *a,
                    struct obstacle *out);

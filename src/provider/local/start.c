@@ -262,7 +262,8 @@ static int explain(struct blank *b, uint8_t step, struct err *e)
     if (!obstacle_find(&facts, (enum setup_step)step, e->sys, &b->arena, &o)) {
         return -1;
     }
-    return err_set(e, ERR_UNSUPPORTED, "%.*s. To mend it: %.*s", STR_ARG(o.found), STR_ARG(o.fix));
+    return err_set(e, ERR_UNSUPPORTED, "%.*s" OBSTACLE_FIX "%.*s", STR_ARG(o.found),
+                   STR_ARG(o.fix));
 }
 
 static int take_fail(struct blank *b, struct frame f, struct err *e)

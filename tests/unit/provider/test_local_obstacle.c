@@ -415,6 +415,7 @@ static void containers_are_told_apart(void **state)
     } cases[] = {
         {{.dockerenv = true}, CONTAINER_DOCKER},
         {{.containerenv = true}, CONTAINER_PODMAN},
+        {{.containerenv = true, .init_group = T("4:memory:/docker/3034\n")}, CONTAINER_DOCKER},
         {{.dockerenv = true, .kubernetes = true}, CONTAINER_KUBERNETES},
         {{.manager = T("lxc")}, CONTAINER_LXC},
         {{.manager = T("lxc-libvirt")}, CONTAINER_LXC},
