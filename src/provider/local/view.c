@@ -129,7 +129,7 @@ struct names view_etc(struct arena *a)
 
 struct names view_env(struct arena *a, const struct box_spec *spec)
 {
-    static const char *const always[] = {"PATH=" BOX_PATH, "LANG=C.UTF-8", "TERM=dumb",
+    static const char *const always[] = {("PATH=" BOX_PATH), "LANG=C.UTF-8", "TERM=dumb",
                                          "SHELL=/bin/bash"};
     static const char *const user[] = {"HOME=" BOX_HOME, "USER=" BOX_USER, "LOGNAME=" BOX_USER};
     static const char *const root[] = {"HOME=" BOX_ROOT_HOME, "USER=" BOX_ROOT_USER,
