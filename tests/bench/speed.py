@@ -44,7 +44,8 @@ def our_view(programs):
         out = subprocess.run([*home.server, "run", "bash", "-c", script], check=True, stdout=subprocess.PIPE,
                              text=True).stdout.splitlines()
     links = [(line.split()[2], line.split()[1]) for line in out if line.startswith("link ")]
-    points = sorted(line.split()[4] for line in out if not line.startswith("link "))
+    mounts = (line.split(" - ") for line in out if not line.startswith("link "))
+    points = sorted(left.split()[4] for left, right in mounts if right.split()[0] != "tmpfs")
     within = lambda p, tops: any(p == t or p.startswith(t + "/") for t in tops)
     binds = []
     for p in points:
