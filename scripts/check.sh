@@ -51,8 +51,12 @@ step_tidy() {
 e2e() { /usr/bin/python3 -B -m pytest -q -p no:cacheprovider tests/e2e "--tier=$1"; }
 step_e2e_subuid() { e2e subuid; }
 step_e2e_plain() { e2e plain; }
+# What takes minutes, as every kind of user.
+step_e2e_long() {
+    /usr/bin/python3 -B -m pytest -q -p no:cacheprovider tests/e2e -m long --long
+}
 
-steps=(layers house format docs clang nolocal tsan analyzer tidy e2e_subuid e2e_plain)
+steps=(layers house format docs clang nolocal tsan analyzer tidy e2e_subuid e2e_plain e2e_long)
 [ $# -eq 0 ] || steps=("$@")
 for s in "${steps[@]}"; do
     step "$s" "step_$s"

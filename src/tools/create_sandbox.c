@@ -134,7 +134,7 @@ static const struct param params[] = {
         .type = PARAM_STRING,
         .offset = offsetof(struct args, image),
         .max = 4096,
-        .help = "default: the provider's",
+        .help = "local: its name, or a folder",
     },
     {
         .name = "timeout",
@@ -208,8 +208,7 @@ static const struct param params[] = {
         .offset = offsetof(struct args, network),
         .fallback_text = "none",
         .choices = networks,
-        .help =
-            "what it can reach; local ones: none, internet, and host where the operator allows it",
+        .help = "what it can reach; local: host only if allowed",
     },
     {
         .name = "reuse",
