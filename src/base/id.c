@@ -6,12 +6,12 @@
 #include <sys/random.h>
 
 /* Without randomness there are no secrets and no unique names: nothing may go on. */
-static void fill(void *to, size_t n)
+void id_random(void *to, size_t n_bytes)
 {
     char *p = to;
 
-    while (n > 0) {
-        ssize_t got = getrandom(p, n, 0);
+    while (n_bytes > 0) {
+        ssize_t got = getrandom(p, n_bytes, 0);
 
         if (got < 0 && errno == EINTR) {
             continue;
@@ -21,7 +21,7 @@ static void fill(void *to, size_t n)
             abort();
         }
         p += got;
-        n -= (size_t)got;
+        n_bytes -= (size_t)got;
     }
 }
 
@@ -33,7 +33,7 @@ void id_hex(char *to, size_t n_bytes)
         unsigned char bytes[32];
         size_t n = n_bytes - done < sizeof(bytes) ? n_bytes - done : sizeof(bytes);
 
-        fill(bytes, n);
+        id_random(bytes, n);
         for (size_t i = 0; i < n; i++) {
             *to++ = digits[bytes[i] >> 4];
             *to++ = digits[bytes[i] & 15];
@@ -53,7 +53,7 @@ uint32_t id_below(uint32_t limit)
     /* The numbers above the largest multiple of limit would favour small results. */
     unfair = UINT32_MAX - UINT32_MAX % limit;
     do {
-        fill(&value, sizeof(value));
+        id_random(&value, sizeof(value));
     } while (value >= unfair);
     return value % limit;
 }

@@ -28,6 +28,9 @@ struct config {
     /* [server] */
     struct str toolset; /* "default", "remote-sandbox"...: --toolset, else argv[0], else default */
     int64_t max_calls;  /* concurrent tool calls; 64 */
+    /* [http]; lists are texts with commas between them, for str_cut() */
+    struct str http_keys;     /* "name:key" each, or "key": secrets */
+    struct str http_key_file; /* the same, one on a line; empty: none */
     /* [log] */
     struct str log_level;  /* "warning"; ANYBOX_LOG, MCP_LOG_LEVEL */
     struct str log_file;   /* empty: stderr */

@@ -15,6 +15,8 @@ enum setting_type {
     SETTING_STRING,  /* struct str; max is in bytes */
     SETTING_LEVEL,   /* struct str: a log level */
     SETTING_PATH,    /* struct str: absolute, "~/..." is expanded */
+    SETTING_LIST,    /* struct str: texts with commas between them; an array in a file */
+    SETTING_SECRETS, /* the same, never shown */
     SETTING_INTEGER, /* int64_t */
     SETTING_SECONDS, /* int64_t */
     SETTING_SIZE,    /* int64_t bytes: 1048576 or "512m" */
@@ -36,6 +38,11 @@ enum setting_type {
       "seed configuration that is present, else default")                                          \
     X("server.max_calls", INTEGER, max_calls, 1, 1024, NO_ZERO, "64", "ANYBOX_SERVER_MAX_CALLS",   \
       "tool calls that run at the same time")                                                      \
+    X("http.keys", SECRETS, http_keys, 0, 65536, NO_ZERO, "", "ANYBOX_HTTP_KEYS, ANYBOX_HTTP_KEY", \
+      "API keys beside those of `anybox key`, each as name:key, or one as key alone (its name is " \
+      "then config): at least 16 letters, digits and -._~+/ each")                                 \
+    X("http.key_file", PATH, http_key_file, 0, 4096, NO_ZERO, "", "ANYBOX_HTTP_KEY_FILE",          \
+      "file with such keys, one on a line; only you may be able to read it")                       \
     X("log.level", LEVEL, log_level, 0, 16, NO_ZERO, "warning",                                    \
       "ANYBOX_LOG_LEVEL, ANYBOX_LOG, MCP_LOG_LEVEL", "debug, info, warning, error, critical, off") \
     X("log.file", PATH, log_file, 0, 4096, NO_ZERO, "", "ANYBOX_LOG_FILE",                         \
@@ -92,6 +99,8 @@ static const struct setting settings[] = {SETTINGS(ROW)};
 #define TYPE_NAME_STRING  "string"
 #define TYPE_NAME_LEVEL   "string"
 #define TYPE_NAME_PATH    "path"
+#define TYPE_NAME_LIST    "list of strings"
+#define TYPE_NAME_SECRETS "list of strings"
 #define TYPE_NAME_INTEGER "integer"
 #define TYPE_NAME_SECONDS "seconds"
 #define TYPE_NAME_SIZE    "size"
@@ -118,9 +127,15 @@ static int64_t *int_field(struct config *c, const struct setting *s)
     return (int64_t *)(void *)((char *)c + s->offset);
 }
 
+static bool is_list(const struct setting *s)
+{
+    return s->type == SETTING_LIST || s->type == SETTING_SECRETS;
+}
+
 static bool is_text(const struct setting *s)
 {
-    return s->type == SETTING_STRING || s->type == SETTING_LEVEL || s->type == SETTING_PATH;
+    return s->type == SETTING_STRING || s->type == SETTING_LEVEL || s->type == SETTING_PATH ||
+           is_list(s);
 }
 
 /* ---- checks ----------------------------------------------------------------- */
@@ -163,6 +178,8 @@ static const char *kind_of(enum setting_type type)
     case SETTING_STRING: return "a string";
     case SETTING_LEVEL: return "one of debug, info, warning, error, critical and off";
     case SETTING_PATH: return "an absolute path, or one that begins with ~/";
+    case SETTING_LIST:
+    case SETTING_SECRETS: return "a list of strings, or one with commas";
     case SETTING_INTEGER: return "an integer";
     case SETTING_SECONDS: return "a number of seconds";
     case SETTING_SIZE: return "a size such as \"512m\" or 1048576";
@@ -197,6 +214,9 @@ static int refuse(const struct setting *s, struct str found, struct err *e)
 
     buf_init(&text, 300);
     add_accepted(&text, s);
+    if (s->type == SETTING_SECRETS) {
+        return err_set(e, ERR_INVALID, "%.*s", STR_ARG(buf_str(&text)));
+    }
     return err_set(e, ERR_INVALID, "%.*s, not %.*s", STR_ARG(buf_str(&text)),
                    STR_ARG(str_head(found, 100)));
 }
@@ -289,12 +309,31 @@ static struct str show_value(struct arena *a, const struct toml_value *v)
     return str_from(toml_type_name(v->type));
 }
 
+static int set_list(struct config *c, const struct setting *s, const struct toml_value *v,
+                    struct err *e)
+{
+    struct buf joined own_buf = {0};
+
+    buf_init(&joined, (size_t)s->max + 1);
+    for (const struct toml_value *item = v->first; item != NULL; item = item->next) {
+        if (item->type != TOML_STRING || str_has(item->string, ',')) {
+            return refuse(s, show_value(&c->arena, item), e);
+        }
+        buf_add(&joined, joined.len > 0 ? S(",") : STR_EMPTY);
+        buf_add(&joined, item->string);
+    }
+    return set_text(c, s, buf_str(&joined), e);
+}
+
 static int set_from_value(struct config *c, const struct setting *s, const struct toml_value *v,
                           struct err *e)
 {
     struct str found = show_value(&c->arena, v);
     int64_t millis;
 
+    if (v->type == TOML_ARRAY && is_list(s)) {
+        return set_list(c, s, v, e);
+    }
     if (v->type == TOML_STRING && is_text(s)) {
         return set_text(c, s, v->string, e);
     }
@@ -347,8 +386,28 @@ static bool is_near(struct str a, struct str b, size_t *best)
     return true;
 }
 
+/* "[server], [log] and [local]". The rows of a section stand together. */
+static void add_sections(struct buf *to)
+{
+    struct str held = STR_EMPTY; /* until it is known whether it is the last one */
+
+    for (size_t i = 0; i < COUNTOF(settings); i++) {
+        struct str section = section_of(&settings[i]);
+
+        if (str_eq(section, held)) {
+            continue;
+        }
+        if (held.len > 0) {
+            buf_addf(to, "%s[%.*s]", to->len > 0 ? ", " : "", STR_ARG(held));
+        }
+        held = section;
+    }
+    buf_addf(to, " and [%.*s]", STR_ARG(held));
+}
+
 static int fail_section(const struct toml_value *v, struct str file, struct err *e)
 {
+    struct buf all own_buf = {0};
     struct str nearest = STR_EMPTY;
     size_t best = SIZE_MAX;
 
@@ -361,9 +420,10 @@ static int fail_section(const struct toml_value *v, struct str file, struct err 
         return toml_fail(e, file, v->key_at, "unknown section [%.*s], did you mean [%.*s]?",
                          STR_ARG(str_head(v->key, 64)), STR_ARG(nearest));
     }
-    return toml_fail(e, file, v->key_at,
-                     "unknown section [%.*s]; there are [server], [log], [defaults] and [local]",
-                     STR_ARG(str_head(v->key, 64)));
+    buf_init(&all, 200);
+    add_sections(&all);
+    return toml_fail(e, file, v->key_at, "unknown section [%.*s]; there are %.*s",
+                     STR_ARG(str_head(v->key, 64)), STR_ARG(buf_str(&all)));
 }
 
 static const struct setting *setting_named(struct str name)
@@ -511,6 +571,9 @@ struct str config_show(const struct config *c, const char *key, struct arena *a)
 
         if (!str_eq(str_from(s->key), str_from(key))) {
             continue;
+        }
+        if (s->type == SETTING_SECRETS) {
+            return ((const struct str *)field)->len > 0 ? S("(set, not shown)") : STR_EMPTY;
         }
         if (is_text(s)) {
             return arena_str(a, *(const struct str *)field);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "core/boxes.h"
+#include "core/token.h"
 #include "store/store.h"
 
 static void set_problem(struct config *c, const struct err *e)
@@ -40,6 +41,7 @@ int services_init(struct services *s, const struct config_flags *flags, struct e
     }
     start_log(s->config);
     s->store = store_new(s->config->state_dir);
+    s->tokens = tokens_new(s->config->state_dir);
     s->boxes = boxes_new(s->config, s->store, e);
     if (s->boxes == NULL) {
         services_fini(s);
@@ -54,6 +56,7 @@ void services_fini(struct services *s)
 {
     pool_free(s->calls);
     boxes_free(s->boxes);
+    tokens_free(s->tokens);
     store_free(s->store);
     if (s->config != NULL) {
         config_fini(s->config);

@@ -12,12 +12,14 @@
 struct store;
 struct boxes;
 struct pool;
+struct tokens;
 
 struct services {
     struct config *config;
     struct store *store;
     struct boxes *boxes;
-    struct pool *calls; /* runs tool calls; up to twice max_calls threads */
+    struct tokens *tokens; /* signed texts for clients */
+    struct pool *calls;    /* runs tool calls; up to twice max_calls threads */
 };
 
 int services_init(struct services *s, const struct config_flags *flags, struct err *e) MUST_CHECK;

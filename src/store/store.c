@@ -175,7 +175,8 @@ int db_end(struct store *s, int rc, struct err *e)
 static bool is_our_entry(const char *name)
 {
     static const char *const known[] = {
-        ".", "..", "boxes", "outputs", "events", "transfers", "config.json",
+        ".",         "..",        "boxes",  "outputs",   "pool",        "images",
+        "http_keys", "token_key", "events", "transfers", "config.json",
     };
 
     for (size_t i = 0; i < COUNTOF(known); i++) {
