@@ -126,6 +126,9 @@ static void finish(struct running *r, struct str text, bool is_error)
              : is_error ? "yes"
                         : "no");
     free_running(r);
+    if (p->ops->release != NULL) {
+        p->ops->release(p);
+    }
 }
 
 static void run_call(void *arg)
@@ -252,6 +255,9 @@ void calls_start(const struct exchange *x, const struct tool *t)
     struct err e;
     bool ready = cancel_init(&r->cancel, &e) == 0 && count_in(r, &e) == 0;
 
+    if (p->ops->hold != NULL) {
+        p->ops->hold(p);
+    }
     if (r->batch != NULL) {
         batch_hold(r->batch);
     }

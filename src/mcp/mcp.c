@@ -19,6 +19,7 @@
 #include "base/utf8.h"
 #include "json/js.h"
 #include "mcp/calls.h"
+#include "mcp/check.h"
 #include "mcp/exchange.h"
 
 #define WORD_SHOWN 64 /* bytes of a client's word that an error repeats */
@@ -76,56 +77,6 @@ void exchange_error(const struct exchange *x, int code, const char *fmt, ...)
     send_error(x->peer, x->batch, x->msg->raw_id, code, str_from(message), STR_EMPTY);
 }
 
-static void refuse_version(const struct exchange *x, struct str wanted)
-{
-    char message[256];
-    struct buf data own_buf = {0};
-
-    (void)snprintf(message, sizeof(message),
-                   "Protocol version \"%.*s\" cannot be claimed by a request here; claim %s, or "
-                   "send initialize without a claim for the older ones.",
-                   STR_ARG(utf8_head(wanted, WORD_SHOWN)), revision_name(REV_2026_07_28));
-    buf_init(&data, MCP_MESSAGE_MAX);
-    buf_add(&data, S("{\"supported\":"));
-    revision_add_all(&data);
-    buf_add(&data, S(",\"requested\":"));
-    rpc_add_string(&data, utf8_head(wanted, RPC_ID_MAX));
-    buf_addc(&data, '}');
-    send_error(x->peer, x->batch, x->msg->raw_id, RPC_UNSUPPORTED_VERSION, str_from(message),
-               buf_str(&data));
-}
-
-/* What the modern era demands of every request; true when it is there. */
-static bool check_meta(const struct exchange *x)
-{
-    const json_t *meta = js_get(x->msg->params, "_meta");
-    const json_t *claim = js_get(meta, RPC_META_VERSION);
-
-    if (!json_is_object(meta)) {
-        exchange_error(x, RPC_INVALID_PARAMS,
-                       "\"params\" must have the object \"_meta\" with \"%s\" and \"%s\".",
-                       RPC_META_VERSION, RPC_META_CAPABILITIES);
-        return false;
-    }
-    if (!json_is_string(claim)) {
-        exchange_error(x, RPC_INVALID_PARAMS,
-                       "\"_meta\" must have \"%s\", a string such as \"%s\".", RPC_META_VERSION,
-                       revision_name(REV_2026_07_28));
-        return false;
-    }
-    if (!json_is_object(js_get(meta, RPC_META_CAPABILITIES))) {
-        exchange_error(x, RPC_INVALID_PARAMS,
-                       "\"_meta\" must have \"%s\", an object; {} when there are none.",
-                       RPC_META_CAPABILITIES);
-        return false;
-    }
-    if (!revision_has(revision_find(js_str(claim)), REV_MODERN)) {
-        refuse_version(x, js_str(claim));
-        return false;
-    }
-    return true;
-}
-
 /* We send no log messages, so the level changes nothing; a wrong one is still wrong. */
 static bool check_log_level(const struct exchange *x)
 {
@@ -148,30 +99,21 @@ static bool check_log_level(const struct exchange *x)
     return false;
 }
 
-static bool is_modern(const struct rpc_msg *msg, const struct method *method)
-{
-    if (method != NULL && method->eras == ERA_MODERN) {
-        return true;
-    }
-    /* A handshake is never refused for a version, unless it is truly a modern request. */
-    if (str_eq(msg->method, S("initialize"))) {
-        return revision_has(revision_find(js_str(msg->claim)), REV_MODERN);
-    }
-    return msg->claim != NULL;
-}
-
 static void on_request(struct peer *p, struct batch *b, const struct rpc_msg *msg)
 {
     const struct method *method = method_find(msg->method);
-    bool modern = is_modern(msg, method);
+    bool modern = check_is_modern(msg);
     struct exchange x = {.peer = p, .batch = b, .msg = msg};
+    struct rpc_problem problem own_problem = {0};
 
     x.rev = modern ? REV_2026_07_28 : peer_revision(p);
     if (msg->params != NULL && !json_is_object(msg->params)) {
         exchange_error(&x, RPC_INVALID_PARAMS, "\"params\" must be an object.");
         return;
     }
-    if (modern && !check_meta(&x)) {
+    if (modern && (!check_meta(msg, &problem) || !check_version(msg, &problem))) {
+        send_error(p, b, msg->raw_id, problem.code, str_from(problem.message),
+                   buf_str(&problem.data));
         return;
     }
     if (method == NULL || (method->eras & (unsigned)(modern ? ERA_MODERN : ERA_LEGACY)) == 0) {
@@ -208,17 +150,14 @@ static void on_notification(struct peer *p, const struct rpc_msg *msg)
     }
 }
 
-static void feed_one(struct peer *p, struct batch *b, json_t *v, struct str text)
+static void take_one(struct peer *p, struct batch *b, const struct rpc_msg *msg)
 {
-    struct rpc_msg msg;
-
-    rpc_classify(v, text, &msg);
-    switch (msg.kind) {
-    case RPC_REQUEST: on_request(p, b, &msg); break;
-    case RPC_NOTIFICATION: on_notification(p, &msg); break;
+    switch (msg->kind) {
+    case RPC_REQUEST: on_request(p, b, msg); break;
+    case RPC_NOTIFICATION: on_notification(p, msg); break;
     case RPC_RESPONSE: break; /* we ask nothing, so this is not ours */
     case RPC_BAD:
-        send_error(p, b, msg.raw_id, RPC_INVALID_REQUEST, str_from(msg.problem), STR_EMPTY);
+        send_error(p, b, msg->raw_id, RPC_INVALID_REQUEST, str_from(msg->problem), STR_EMPTY);
         break;
     }
 }
@@ -258,28 +197,56 @@ static void feed_batch(struct peer *p, const json_t *array, struct str text)
     }
     b = batch_new(p);
     for (size_t i = 0; i < json_array_size(array); i++) {
-        feed_one(p, b, json_array_get(array, i), js_raw_item(text, i));
+        struct rpc_msg msg;
+
+        rpc_classify(json_array_get(array, i), js_raw_item(text, i), &msg);
+        take_one(p, b, &msg);
     }
     batch_release(b);
 }
 
+int mcp_read(struct mcp_message *m, struct str text, struct err *e)
+{
+    *m = (struct mcp_message){.text = text};
+    m->json = js_parse(text.p, text.len, e);
+    if (m->json == NULL) {
+        return err_wrap(e, "The message cannot be read");
+    }
+    m->batch = json_is_array(m->json);
+    if (!m->batch) {
+        rpc_classify(m->json, text, &m->rpc);
+    }
+    return 0;
+}
+
+void mcp_message_fini(struct mcp_message *m)
+{
+    json_decref(m->json);
+    m->json = NULL;
+}
+
+void mcp_take(struct peer *p, struct mcp_message *m)
+{
+    if (m->batch) {
+        feed_batch(p, m->json, m->text);
+    } else {
+        take_one(p, NULL, &m->rpc);
+    }
+}
+
 void mcp_feed(struct peer *p, const char *text, size_t len)
 {
+    struct mcp_message m own_message = {0};
     struct err e;
-    json_t *v own_json = js_parse(text, len, &e);
 
-    if (v == NULL) {
-        char message[sizeof(e.msg) + 64];
+    if (mcp_read(&m, (struct str){text, len}, &e) < 0) {
+        char message[sizeof(e.msg) + 2];
 
-        (void)snprintf(message, sizeof(message), "The message cannot be read: %s.", e.msg);
+        (void)snprintf(message, sizeof(message), "%s.", e.msg);
         send_error(p, NULL, STR_EMPTY, RPC_PARSE_ERROR, str_from(message), STR_EMPTY);
         return;
     }
-    if (json_is_array(v)) {
-        feed_batch(p, v, (struct str){text, len});
-        return;
-    }
-    feed_one(p, NULL, v, (struct str){text, len});
+    mcp_take(p, &m);
 }
 
 void mcp_feed_too_long(struct peer *p)

@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "core/services.h"
 #include "mcp/peer.h"
+#include "mcp/rpc.h"
 
 #define MCP_MESSAGE_MAX (1u << 20)  /* what we send, at most */
 #define MCP_LINE_MAX    (16u << 20) /* what we accept */
@@ -23,7 +24,21 @@ struct mcp;
 struct mcp *mcp_new(const struct services *services, unsigned toolsets);
 void mcp_free(struct mcp *m);
 
-/* One message (an object or, for old revisions, a batch). */
+/* A message that was read, for who has to know what it is before it is taken. */
+struct mcp_message {
+    struct str text; /* borrowed */
+    json_t *json;
+    bool batch;         /* an array: the rest is not filled in */
+    struct rpc_msg rpc; /* .kind may be RPC_BAD */
+};
+/* ERR_INVALID when it is no JSON, with a sentence that lacks its full stop. */
+int mcp_read(struct mcp_message *m, struct str text, struct err *e) MUST_CHECK;
+void mcp_message_fini(struct mcp_message *m); /* a zeroed one is fine */
+#define own_message CLEANUP(mcp_message_fini)
+/* Serves it, once: a call takes its arguments out of it. */
+void mcp_take(struct peer *p, struct mcp_message *m);
+
+/* Both: one message (an object or, for old revisions, a batch). */
 void mcp_feed(struct peer *p, const char *text, size_t len);
 /* A line that was longer than MCP_LINE_MAX: answers -32600 without id. */
 void mcp_feed_too_long(struct peer *p);

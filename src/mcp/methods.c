@@ -138,7 +138,7 @@ static void run_listen(const struct exchange *x)
                     "\"params\":{"));
     add_subscription(&out, x);
     buf_add(&out, S(",\"notifications\":{}}}"));
-    x->peer->ops->send(x->peer, buf_str(&out), SEND_ANSWER);
+    x->peer->ops->send(x->peer, buf_str(&out), SEND_MESSAGE);
 
     buf_clear(&out);
     buf_add(&out, S("{\"resultType\":\"complete\","));
@@ -153,7 +153,7 @@ static void run_listen(const struct exchange *x)
                     "\"requestId\":"));
     buf_add(&out, x->msg->raw_id);
     buf_add(&out, S(",\"reason\":\"nothing to subscribe to\"}}"));
-    x->peer->ops->send(x->peer, buf_str(&out), SEND_ANSWER);
+    x->peer->ops->send(x->peer, buf_str(&out), SEND_MESSAGE);
 }
 
 static const struct method methods[] = {

@@ -21,14 +21,19 @@ struct mcp;
 struct peer;
 
 enum send_kind {
-    SEND_ANSWER, /* must arrive: results and errors */
-    SEND_NOTICE, /* progress: may be dropped when the client does not read */
+    SEND_ANSWER,  /* must arrive: results and errors */
+    SEND_NOTICE,  /* progress: may be dropped when the client does not read */
+    SEND_MESSAGE, /* must arrive, and an answer is still to come */
 };
 
 struct peer_ops {
     /* One JSON text, without the newline. Any thread. */
     void (*send)(struct peer *p, struct str message, enum send_kind kind);
     bool one_stream; /* all answers share one stream (stdio); HTTP has one per request */
+    /* NULL, or: a call begins, a call has ended and sent all that it will. Without the lock;
+     * a peer that is held must not be freed, and release() may free it. */
+    void (*hold)(struct peer *p);
+    void (*release)(struct peer *p);
 };
 
 struct peer {

@@ -100,3 +100,21 @@ void rpc_add_error(struct buf *out, struct str raw_id, int code, struct str mess
     }
     buf_add(out, S("}}"));
 }
+
+int rpc_error_code(struct str message, struct str raw_id)
+{
+    struct buf start own_buf = {0};
+    int64_t code = 0;
+    struct str rest;
+    struct err ignored;
+
+    buf_init(&start, RPC_ID_MAX + 64);
+    begin(&start, raw_id);
+    buf_add(&start, S("\"error\":{\"code\":"));
+    if (!str_starts(message, buf_str(&start)) ||
+        str_to_i64(str_cut(str_skip(message, start.len), ',', &rest), INT32_MIN, INT32_MAX, &code,
+                   &ignored) < 0) {
+        return 0;
+    }
+    return (int)code;
+}

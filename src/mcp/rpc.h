@@ -64,5 +64,7 @@ void rpc_begin_result(struct buf *out, struct str raw_id);
 /* A whole error; no id when raw_id is empty, `data` is JSON text or empty. */
 void rpc_add_error(struct buf *out, struct str raw_id, int code, struct str message,
                    struct str data);
+/* The code of an error that rpc_add_error() made with this id; 0 for any other message. */
+int rpc_error_code(struct str message, struct str raw_id);
 
 #endif
