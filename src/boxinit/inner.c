@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -93,6 +94,10 @@ static int set_up(const struct spec *spec, struct box_fds *fds, struct outside *
     }
     if (setsid() < 0) {
         return err_sys(e, errno, "make a session");
+    }
+    /* Only now: whoever is born into a cgroup would have that of its parent as the root. */
+    if (unshare(CLONE_NEWCGROUP) < 0) {
+        return err_sys(e, errno, "make a cgroup namespace");
     }
     /* While we are dumpable and have the uid that owns it: the file stays usable. */
     fds->oom_adj = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);

@@ -1,9 +1,11 @@
 /* outer.c - the outer process: see boxinit.c. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -13,6 +15,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "boxinit/box.h"
 #include "boxinit/ids.h"
 #include "boxinit/image.h"
@@ -126,14 +129,46 @@ static int cloexec_all(struct err *e)
     return 0;
 }
 
-static int join_cgroups(const struct spec *spec, struct err *e)
+static int join_cgroup(const char *path, struct err *e)
+{
+    int fd own_fd = open(path, O_WRONLY | O_CLOEXEC);
+
+    if (fd < 0 || write(fd, "0", 1) != 1) {
+        return err_sys(e, errno, "join the cgroup %s", path);
+    }
+    return 0;
+}
+
+/* The folder of a cgroup of version 2, which alone has this file; else -1. */
+static int open_unified(const char *procs)
+{
+    char path[PATH_MAX_BYTES + 16];
+    size_t dir = strlen(procs) - strlen(path_base(str_from(procs)).p);
+
+    (void)snprintf(path, sizeof(path), "%.*scgroup.events", (int)dir, procs);
+    if (access(path, F_OK) < 0) {
+        return -1;
+    }
+    (void)snprintf(path, sizeof(path), "%.*s", (int)dir, procs);
+    return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* To join one waits for a grace period of the kernel, which takes longer than all the rest.
+ * A process can be born into one of version 2 instead (*born_into, else -1): not where
+ * another one is to follow it, slirp4netns. */
+static int join_cgroups(const struct spec *spec, int *born_into, struct err *e)
 {
     for (size_t i = 0; i < spec->n_cgroup_procs; i++) {
         const char *path = spec->cgroup_procs[i];
-        int fd own_fd = open(path, O_WRONLY | O_CLOEXEC);
 
-        if (fd < 0 || write(fd, "0", 1) != 1) {
-            return err_sys(e, errno, "join the cgroup %s", path);
+        if (*born_into < 0 && spec->net_program == NULL) {
+            *born_into = open_unified(path);
+            if (*born_into >= 0) {
+                continue;
+            }
+        }
+        if (join_cgroup(path, e) < 0) {
+            return -1;
         }
     }
     return 0;
@@ -177,7 +212,7 @@ static int open_host_side(const struct spec *spec, struct box_fds *fds, struct e
         return err_set(e, ERR_INVALID, "the spec promises descriptor %d, which is not there",
                        KEEP_FD);
     }
-    if (join_cgroups(spec, e) < 0 || open_counter(spec->oom_file, &fds->oom, e) < 0 ||
+    if (open_counter(spec->oom_file, &fds->oom, e) < 0 ||
         open_counter(spec->memory_file, &fds->memory, e) < 0 ||
         open_counter(spec->pids_file, &fds->pids, e) < 0 || make_listener(&fds->listener, e) < 0) {
         return -1;
@@ -196,11 +231,38 @@ struct inner {
     enum setup_step step; /* what is being done */
 };
 
+/* As fork(): its pid, 0 in it, or -1. */
+static pid_t clone_inner(const struct spec *spec, int born_into)
+{
+    unsigned long flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
+                          (spec->host_net ? 0 : CLONE_NEWNET);
+    struct clone_args args = {
+        .flags = flags | CLONE_INTO_CGROUP,
+        .exit_signal = SIGCHLD,
+        .cgroup = (uint64_t)born_into,
+    };
+    struct err e;
+
+    if (born_into >= 0) {
+        pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+
+        if (pid >= 0) {
+            return pid;
+        }
+        /* Before 5.7, and where a container's filter does not let it pass. */
+        for (size_t i = 0; i < spec->n_cgroup_procs; i++) {
+            if (join_cgroup(spec->cgroup_procs[i], &e) < 0) {
+                return -1;
+            }
+        }
+    }
+    return (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
 static int start_inner(const struct spec *spec, const struct box_fds *fds, struct inner *out,
                        struct err *e)
 {
-    unsigned long flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
-                          CLONE_NEWCGROUP | (spec->host_net ? 0 : CLONE_NEWNET);
+    int born_into own_fd = -1;
     int go[2];
     int net_made[2];
 
@@ -209,9 +271,12 @@ static int start_inner(const struct spec *spec, const struct box_fds *fds, struc
         pipe2(net_made, O_CLOEXEC) < 0) {
         return err_sys(e, errno, "pipe");
     }
+    if (join_cgroups(spec, &born_into, e) < 0) {
+        return -1;
+    }
     limits_share();
     out->step = SETUP_NAMESPACES;
-    out->pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, NULL, NULL, NULL);
+    out->pid = clone_inner(spec, born_into);
     if (out->pid == 0) {
         (void)close(go[1]);
         (void)close(net_made[0]);

@@ -1193,3 +1193,30 @@ def test_the_socket_and_the_folder_are_private(one):
     assert stat.S_IMODE(os.stat(os.path.join(one.folder, "end")).st_mode) == 0o600
     with pytest.raises(OSError), socket.socket(socket.AF_UNIX) as s:
         s.connect(path + "x")
+
+
+def unified():
+    """Where cgroups of version 2 are, alone or beside those of version 1."""
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        if " - cgroup2 " in line:
+            return pathlib.Path(line.split()[4])
+    return None
+
+
+@pytest.mark.parametrize("without", [[], [435]], ids=["clone3", "no clone3"])
+def test_it_is_born_into_a_cgroup_of_version_2(make, without):
+    """With clone3 nobody has to join it, without it joins; the box sees it as the root."""
+    top = unified()
+    if not ROOT or top is None or not os.access(top, os.W_OK):
+        pytest.skip("no cgroup of version 2 to be had")
+    own = top / f"anybox-test-{os.getpid()}"
+    own.mkdir()
+    try:
+        with make("range", cgroups=[str(own / "cgroup.procs")], without=without) as b:
+            assert str(b.pid) in (own / "cgroup.procs").read_text().split()
+            assert "0::/\n" in b.run(["cat", "/proc/self/cgroup"]).text
+            line = [x for x in pathlib.Path(f"/proc/{b.pid}/cgroup").read_text().splitlines() if x.startswith("0::")]
+            assert line and line[0].endswith(own.name)
+    finally:
+        wait_for(lambda: (own / "cgroup.procs").read_text() == "")
+        own.rmdir()
