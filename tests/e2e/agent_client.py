@@ -29,6 +29,8 @@ PARENTS, APPEND, NEW = 1, 2, 4
 KINDS = ["none", "invalid", "not_found", "exists", "denied", "unsupported", "limit", "timeout",
          "cancelled", "unreachable", "protocol", "system", "bug", "gone"]
 
+HAS_SCOPES = ctypes.CDLL(None).syscall(444, None, 0, 1) >= 6  # Landlock's, as the server asks for them
+
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 ENV = ["PATH=" + PATH, "HOME=/home/user", "USER=user", "LANG=C.UTF-8", "TERM=dumb"]
 RO_BINDS = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"]
@@ -286,12 +288,13 @@ class Box:
                  memory_limit=0, pids_limit=0, lifetime_ms=0, idle_ms=0, network=0, first=1_000_000_000,
                  first_gid=None, hostname="box", run_as=None, keep_fd=False, size=65536,
                  prefix=(), chown=None, without=(), raw_spec=None, raw_order=None, image="",
-                 scoped=False):
+                 scoped=None):
         root = os.geteuid() == 0
         if image:
             ro_binds, etc_binds = (), ()
             env = ["HOME=/root", "USER=root"] if env is ENV else env
         self.mode = (1 if root and run_as is None else 0) if mode is None else mode
+        scoped = HAS_SCOPES if scoped is None else scoped
         self.folder = tempfile.mkdtemp(prefix="anybox-test-")
         self.pid = None
         if run_as is not None or chown is not None:
