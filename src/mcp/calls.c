@@ -1,5 +1,6 @@
 /*
- * calls.c - a tool call from its request to its answer.
+ * calls.c - a call from its request to its answer: of a tool, or of anything else that
+ * takes time (struct job).
  *
  * A call is a `struct running`: made on the thread that reads messages, entered into
  * peer->calls before its work begins (so that a cancellation read next finds it), run
@@ -17,100 +18,54 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/ctx.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/utf8.h"
 #include "json/js.h"
+#include "mcp/caps.h"
 #include "mcp/mcp.h"
+#include "mcp/running.h"
 
 #define CALL_ARENA_MAX  ((size_t)256 << 20) /* far above what a message of 16 MiB needs */
 #define PROGRESS_GAP_MS 1000
 #define PROGRESS_TEXT   512 /* bytes */
 
-struct running {
-    struct list link; /* peer.calls; guarded by peer->lock */
-    bool taken_back;  /* by the client: send nothing; guarded by peer->lock */
-    bool counted;     /* in mcp->n_calls */
-    struct peer *peer;
-    struct batch *batch; /* held; NULL: none */
-    enum revision rev;
-    const struct tool *tool;
-    json_t *arguments; /* owned; NULL: none */
-    struct str raw_id; /* in arena, like those below */
-    struct str id;     /* decoded, when it is a string */
-    struct str token;  /* of progress; empty: not wanted */
-    struct cancel cancel;
-    struct arena arena;
-    struct ctx ctx;
-    struct call call;
-    int64_t started_ms;
-    int64_t progress_ms; /* no progress before this; the call's thread only */
-    int64_t progress_n;
-};
-
 static void free_running(struct running *r)
 {
     cancel_fini(&r->cancel);
+    ask_fini(r);
     arena_fini(&r->arena);
-    json_decref(r->arguments);
+    json_decref(r->params);
     free(r);
 }
 
-/* {"error":...,"code":...}: the text of a tool's answer when no tool could say it. */
-static void add_problem(struct buf *text, enum err_kind kind, struct str sentence)
+void running_send(struct running *r, struct str message, enum send_kind kind)
 {
-    buf_add(text, S("{\"error\":"));
-    rpc_add_string(text, sentence);
-    buf_addf(text, ",\"code\":\"%s\"}", err_kind_name(kind));
-}
-
-static void add_result(struct buf *out, const struct running *r, struct str text, bool is_error)
-{
-    rpc_begin_result(out, r->raw_id);
-    buf_add(out, S("{\"content\":[{\"type\":\"text\",\"text\":"));
-    rpc_add_string(out, text);
-    buf_add(out, S("}]"));
-    if (is_error) {
-        buf_add(out, S(",\"isError\":true"));
+    LOCKED(&r->peer->lock);
+    if (!r->taken_back) {
+        r->peer->ops->send(r->peer, message, kind);
     }
-    result_end(out, r->rev);
-    buf_addc(out, '}');
 }
 
-/* Escapes can double a text, so only the whole message shows whether it fits. */
-static void add_fitting_result(struct buf *out, const struct running *r, struct str text,
-                               bool is_error)
+void running_error(struct running *r, struct buf *out, int code, struct str message,
+                   struct str data)
 {
-    struct buf problem own_buf = {0};
-
-    add_result(out, r, text, is_error);
-    if (!out->cut) {
-        return;
-    }
-    buf_init(&problem, 1024);
-    add_problem(&problem, ERR_LIMIT,
-                S("The answer is larger than 1 MiB as JSON and was not sent; the call itself has "
-                  "ended. Ask for less at a time: fewer bytes, lines or characters."));
-    buf_clear(out);
-    add_result(out, r, buf_str(&problem), true);
+    r->failed = true;
+    rpc_add_error(out, r->raw_id, code, message, data);
 }
 
-static void finish(struct running *r, struct str text, bool is_error)
+static void finish(struct running *r, const struct buf *answer)
 {
     struct peer *p = r->peer;
-    struct buf out own_buf = {0};
     bool sent;
 
-    buf_init(&out, MCP_MESSAGE_MAX);
-    add_fitting_result(&out, r, text, is_error);
     if (r->counted) {
         (void)atomic_fetch_sub(&p->mcp->n_calls, 1);
     }
     lock(&p->lock);
     sent = !r->taken_back;
     if (sent) {
-        answer_send(p, r->batch, r->raw_id, buf_str(&out));
+        answer_send(p, r->batch, r->raw_id, buf_str(answer));
     }
     if (r->batch != NULL) {
         batch_release(r->batch);
@@ -120,11 +75,11 @@ static void finish(struct running *r, struct str text, bool is_error)
         (void)pthread_cond_broadcast(&p->idle);
     }
     unlock(&p->lock);
-    log_line(LOG_INFO, "call", "tool=%s ms=%lld error=%s", r->tool->name,
+    log_line(LOG_INFO, "call", "tool=%s ms=%lld error=%s", r->label,
              (long long)(clock_mono_ms() - r->started_ms),
-             !sent      ? "cancelled"
-             : is_error ? "yes"
-                        : "no");
+             !sent       ? "cancelled"
+             : r->failed ? "yes"
+                         : "no");
     free_running(r);
     if (p->ops->release != NULL) {
         p->ops->release(p);
@@ -134,12 +89,16 @@ static void finish(struct running *r, struct str text, bool is_error)
 static void run_call(void *arg)
 {
     struct running *r = arg;
-    struct buf text own_buf = {0};
-    bool is_error = false;
+    struct buf out own_buf = {0};
+    struct err e;
 
-    buf_init(&text, TOOL_TEXT_MAX);
-    tool_call(r->tool, &r->call, r->arguments, &text, &is_error);
-    finish(r, buf_str(&text), is_error);
+    buf_init(&out, MCP_MESSAGE_MAX);
+    if (ask_resume(r, &e) < 0) {
+        running_error(r, &out, rpc_code_of(e.kind), str_from(e.msg), STR_EMPTY);
+    } else {
+        r->job->run(r, &out);
+    }
+    finish(r, &out);
 }
 
 static void send_progress(struct call *c, struct str message)
@@ -163,25 +122,32 @@ static void send_progress(struct call *c, struct str message)
         rpc_add_string(&out, utf8_head(message, PROGRESS_TEXT));
     }
     buf_add(&out, S("}}"));
-
-    LOCKED(&r->peer->lock);
-    if (!r->taken_back) {
-        r->peer->ops->send(r->peer, buf_str(&out), SEND_NOTICE);
-    }
+    running_send(r, buf_str(&out), SEND_NOTICE);
 }
 
-/* The call's thread gets the arguments to itself: a reference count that two threads
+/* The call's thread gets the parameters to itself: a reference count that two threads
  * use is one race too many in jansson. */
-static json_t *take_arguments(const struct rpc_msg *msg)
+static json_t *take_params(const struct rpc_msg *msg)
 {
-    json_t *params = js_get(msg->json, "params");
-    json_t *arguments = json_incref(js_get(params, "arguments"));
+    json_t *params = json_incref(js_get(msg->json, "params"));
 
-    (void)json_object_del(params, "arguments");
-    return json_is_null(arguments) ? NULL : arguments;
+    (void)json_object_del(msg->json, "params");
+    return params;
 }
 
-static struct running *new_running(const struct exchange *x, const struct tool *t)
+static unsigned client_can(const struct exchange *x)
+{
+    if (x->batch != NULL) {
+        return 0; /* its answers come together, when all is done */
+    }
+    if (!revision_has(x->rev, REV_MODERN)) {
+        return peer_can(x->peer);
+    }
+    return caps_read(js_path(x->msg->params, "_meta", RPC_META_CAPABILITIES, NULL), x->rev);
+}
+
+static struct running *new_running(const struct exchange *x, const struct job *job, const void *row,
+                                   const char *label)
 {
     const struct rpc_msg *msg = x->msg;
     const json_t *token = js_path(msg->params, "_meta", "progressToken", NULL);
@@ -190,9 +156,11 @@ static struct running *new_running(const struct exchange *x, const struct tool *
     r->peer = x->peer;
     r->batch = x->batch;
     r->rev = x->rev;
-    r->tool = t;
-    r->arguments = take_arguments(msg);
+    r->job = job;
+    r->row = row;
+    r->label = label;
     arena_init(&r->arena, CALL_ARENA_MAX);
+    r->method = arena_str(&r->arena, msg->method);
     r->raw_id = arena_str(&r->arena, msg->raw_id);
     r->id = arena_str(&r->arena, js_str(msg->id));
     if (token != NULL) {
@@ -209,6 +177,8 @@ static struct running *new_running(const struct exchange *x, const struct tool *
         .toolsets = x->peer->mcp->toolsets,
         .progress = r->token.len > 0 ? send_progress : NULL,
     };
+    ask_init(r, client_can(x));
+    r->params = take_params(msg);
     r->started_ms = clock_mono_ms();
     return r;
 }
@@ -216,24 +186,21 @@ static struct running *new_running(const struct exchange *x, const struct tool *
 /* The call cannot run at all; its client hears why from the same place as ever. */
 static void refuse(struct running *r, const struct err *e)
 {
-    struct buf text own_buf = {0};
+    struct buf out own_buf = {0};
+    struct err why = *e;
 
-    buf_init(&text, 2048);
+    buf_init(&out, MCP_MESSAGE_MAX);
     if (e->kind == ERR_LIMIT && e->sys == 0) {
-        char sentence[160];
-
-        (void)snprintf(sentence, sizeof(sentence),
-                       "%lld calls are running, which is the most that may run at once; wait for "
-                       "one to end or cancel one, then call again.",
-                       (long long)r->call.services->config->max_calls);
-        add_problem(&text, ERR_LIMIT, str_from(sentence));
+        (void)err_set(&why, ERR_LIMIT,
+                      "%lld calls are running, which is the most that may run at once; wait for "
+                      "one to end or cancel one, then call again.",
+                      (long long)r->call.services->config->max_calls);
     } else {
-        struct err why = *e;
-
         (void)err_wrap(&why, "this call was not started and may be tried again later");
-        add_problem(&text, why.kind, str_from(why.msg));
     }
-    finish(r, buf_str(&text), true);
+    r->failed = true;
+    r->job->refuse(r, why.kind, str_from(why.msg), &out);
+    finish(r, &out);
 }
 
 static int count_in(struct running *r, struct err *e)
@@ -248,9 +215,10 @@ static int count_in(struct running *r, struct err *e)
     return 0;
 }
 
-void calls_start(const struct exchange *x, const struct tool *t)
+void calls_start(const struct exchange *x, const struct job *job, const void *row,
+                 const char *label)
 {
-    struct running *r = new_running(x, t);
+    struct running *r = new_running(x, job, row, label);
     struct peer *p = x->peer;
     struct err e;
     bool ready = cancel_init(&r->cancel, &e) == 0 && count_in(r, &e) == 0;

@@ -1,6 +1,6 @@
 /*
- * calls.h - tool calls under way: started here, found again by their id, ended by a
- * result or by the client's notifications/cancelled.
+ * calls.h - calls under way: started here, found again by their id, ended by a result or
+ * by the client's notifications/cancelled.
  */
 #ifndef MCP_CALLS_H
 #define MCP_CALLS_H
@@ -8,11 +8,12 @@
 #include <jansson.h>
 
 #include "mcp/exchange.h"
-#include "tools/tool.h"
+#include "mcp/running.h"
 
-/* Runs the tool on a thread of services->calls with the request's arguments, which are
- * taken out of the message; it answers by itself. */
-void calls_start(const struct exchange *x, const struct tool *t);
+/* Runs the job on a thread of services->calls with the request's parameters, which are
+ * taken out of the message; it answers by itself. `label` is for the log. */
+void calls_start(const struct exchange *x, const struct job *job, const void *row,
+                 const char *label);
 
 /* The client takes a request back: its command is killed and nothing more is sent for
  * that id. Ids are unique among requests in flight; a client that used one twice takes
@@ -20,5 +21,8 @@ void calls_start(const struct exchange *x, const struct tool *t);
 void calls_cancel(struct peer *p, const json_t *id, struct str raw_id);
 /* All of them, because we are leaving: they still answer. */
 void calls_cancel_all(struct peer *p);
+
+/* tool_job.c: tools/call; the row is a struct tool. */
+extern const struct job tool_job;
 
 #endif

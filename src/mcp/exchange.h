@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "core/services.h"
 #include "mcp/peer.h"
@@ -20,6 +21,8 @@ struct mcp {
     unsigned toolsets;
     struct buf lists[REV_COUNT]; /* results of tools/list; written by mcp_new() only */
     atomic_llong n_calls;        /* that run and are not answered yet, of all peers */
+    pthread_mutex_t questions_lock;
+    struct list questions; /* struct waiting.link in ask.c; guarded by questions_lock */
 };
 
 struct batch;
@@ -64,10 +67,12 @@ void listing_build(struct mcp *m);
 /* The end of a result that began with '{' and has members: who answered, where the
  * revision wants to know, and the '}'. */
 void result_end(struct buf *out, enum revision rev);
+/* The same for a result that is not "complete". */
+void result_end_as(struct buf *out, enum revision rev, const char *type);
 
 /* peer.c: what initialize agreed on, or what is assumed before it. */
 enum revision peer_revision(struct peer *p);
-void peer_set_revision(struct peer *p, enum revision r);
+unsigned peer_can(struct peer *p); /* enum client_can */
 
 #define SERVER_NAME "anybox"
 /* What we list changes with our version only, so any cache may hold it for a while. */

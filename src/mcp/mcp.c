@@ -30,6 +30,8 @@ struct mcp *mcp_new(const struct services *services, unsigned toolsets)
 
     m->services = services;
     m->toolsets = toolsets;
+    (void)pthread_mutex_init(&m->questions_lock, NULL);
+    list_init(&m->questions);
     listing_build(m);
     return m;
 }
@@ -42,6 +44,7 @@ void mcp_free(struct mcp *m)
     for (int r = REV_NONE; r < REV_COUNT; r++) {
         buf_fini(&m->lists[r]);
     }
+    (void)pthread_mutex_destroy(&m->questions_lock);
     free(m);
 }
 
@@ -155,7 +158,7 @@ static void take_one(struct peer *p, struct batch *b, const struct rpc_msg *msg)
     switch (msg->kind) {
     case RPC_REQUEST: on_request(p, b, msg); break;
     case RPC_NOTIFICATION: on_notification(p, msg); break;
-    case RPC_RESPONSE: break; /* we ask nothing, so this is not ours */
+    case RPC_RESPONSE: ask_answered(p, msg->json); break;
     case RPC_BAD:
         send_error(p, b, msg->raw_id, RPC_INVALID_REQUEST, str_from(msg->problem), STR_EMPTY);
         break;

@@ -35,7 +35,7 @@ struct mcp_message {
 int mcp_read(struct mcp_message *m, struct str text, struct err *e) MUST_CHECK;
 void mcp_message_fini(struct mcp_message *m); /* a zeroed one is fine */
 #define own_message CLEANUP(mcp_message_fini)
-/* Serves it, once: a call takes its arguments out of it. */
+/* Serves it, once: a call takes its parameters out of it, to its own thread. */
 void mcp_take(struct peer *p, struct mcp_message *m);
 
 /* Both: one message (an object or, for old revisions, a batch). */

@@ -3,6 +3,7 @@
 #include "base/utf8.h"
 #include "json/js.h"
 #include "mcp/calls.h"
+#include "mcp/caps.h"
 #include "mcp/exchange.h"
 #include "mcp/mcp.h"
 
@@ -21,13 +22,19 @@
 #define CAPABILITIES "\"capabilities\":{\"tools\":{}}"
 #define NAME_SHOWN   64 /* bytes of a client's word that an error repeats */
 
-void result_end(struct buf *out, enum revision rev)
+void result_end_as(struct buf *out, enum revision rev, const char *type)
 {
     if (revision_has(rev, REV_RESULT_TYPE)) {
-        buf_add(out, S(",\"resultType\":\"complete\",\"_meta\":{\"" RPC_META_SERVER_INFO
-                       "\":{\"name\":\"" SERVER_NAME "\",\"version\":\"" ANYBOX_VERSION "\"}}"));
+        buf_addf(out, ",\"resultType\":\"%s\"", type);
+        buf_add(out, S(",\"_meta\":{\"" RPC_META_SERVER_INFO "\":{\"name\":\"" SERVER_NAME
+                       "\",\"version\":\"" ANYBOX_VERSION "\"}}"));
     }
     buf_addc(out, '}');
+}
+
+void result_end(struct buf *out, enum revision rev)
+{
+    result_end_as(out, rev, "complete");
 }
 
 static void add_instructions(struct buf *out)
@@ -41,7 +48,7 @@ static void run_initialize(const struct exchange *x)
     enum revision rev = revision_agree(js_str(js_get(x->msg->params, "protocolVersion")));
     struct buf body own_buf = {0};
 
-    peer_set_revision(x->peer, rev);
+    peer_set_legacy(x->peer, (int)rev, caps_read(js_get(x->msg->params, "capabilities"), rev));
     buf_init(&body, MCP_MESSAGE_MAX);
     buf_addf(&body, "{\"protocolVersion\":\"%s\",", revision_name(rev));
     buf_add(&body, S(CAPABILITIES ",\"serverInfo\":{\"name\":\"" SERVER_NAME "\","));
@@ -108,7 +115,7 @@ static void run_tools_call(const struct exchange *x)
                        STR_ARG(utf8_head(js_str(name), NAME_SHOWN)));
         return;
     }
-    calls_start(x, t);
+    calls_start(x, &tool_job, t, t->name);
 }
 
 static void add_subscription(struct buf *out, const struct exchange *x)

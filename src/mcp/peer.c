@@ -61,8 +61,15 @@ enum revision peer_revision(struct peer *p)
     return p->legacy != REV_NONE ? (enum revision)p->legacy : REV_ASSUMED;
 }
 
-void peer_set_revision(struct peer *p, enum revision r)
+unsigned peer_can(struct peer *p)
 {
     LOCKED(&p->lock);
-    p->legacy = (int)r;
+    return p->can;
+}
+
+void peer_set_legacy(struct peer *p, int revision, unsigned can)
+{
+    LOCKED(&p->lock);
+    p->legacy = revision;
+    p->can = can;
 }

@@ -42,10 +42,13 @@ struct peer {
     struct scope *scope;
     pthread_mutex_t lock;
     int legacy;          /* enum revision that initialize agreed on, 0 before; guarded by lock */
+    unsigned can;        /* enum client_can, as told by initialize; guarded by lock */
     struct list calls;   /* struct running.link: calls under way; guarded by lock */
     pthread_cond_t idle; /* calls became empty */
 };
 
+/* A transport without connections (HTTP) keeps `legacy` and `can` elsewhere between requests
+ * and sets them by peer_set_legacy(); `can` is 0 when a question could not reach the client. */
 void peer_init(struct peer *p, const struct peer_ops *ops, struct mcp *mcp, struct scope *scope);
 /* Cancels what runs: commands are killed, their calls answer that they were cancelled. */
 void peer_cancel(struct peer *p);
@@ -54,5 +57,6 @@ bool peer_wait(struct peer *p, int64_t wait_ms);
 /* Cancels what runs and waits for it, at most grace_ms; true when all has ended. */
 bool peer_close(struct peer *p, int64_t grace_ms);
 void peer_fini(struct peer *p);
+void peer_set_legacy(struct peer *p, int revision, unsigned can);
 
 #endif

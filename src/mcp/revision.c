@@ -7,10 +7,13 @@ static const struct {
     [REV_NONE] = {"", 0},
     [REV_2024_11_05] = {"2024-11-05", REV_BATCHES},
     [REV_2025_03_26] = {"2025-03-26", REV_BATCHES | REV_ANNOTATIONS | REV_PROGRESS_TEXT},
-    [REV_2025_06_18] = {"2025-06-18", REV_ANNOTATIONS | REV_PROGRESS_TEXT | REV_TITLES},
-    [REV_2025_11_25] = {"2025-11-25", REV_ANNOTATIONS | REV_PROGRESS_TEXT | REV_TITLES},
+    [REV_2025_06_18] = {"2025-06-18",
+                        REV_ANNOTATIONS | REV_PROGRESS_TEXT | REV_TITLES | REV_ELICITATION},
+    [REV_2025_11_25] = {"2025-11-25", REV_ANNOTATIONS | REV_PROGRESS_TEXT | REV_TITLES |
+                                          REV_ELICITATION | REV_URL_MODE},
     [REV_2026_07_28] = {"2026-07-28", REV_MODERN | REV_ANNOTATIONS | REV_PROGRESS_TEXT |
-                                          REV_TITLES | REV_RESULT_TYPE | REV_CACHE_HINTS},
+                                          REV_TITLES | REV_RESULT_TYPE | REV_CACHE_HINTS |
+                                          REV_ELICITATION | REV_URL_MODE},
 };
 
 const char *revision_name(enum revision r)

@@ -31,6 +31,8 @@ enum revision_trait {
     REV_TITLES = 1 << 4,        /* `title` beside names, `_meta` on objects */
     REV_RESULT_TYPE = 1 << 5,   /* results say resultType and, in _meta, who answered */
     REV_CACHE_HINTS = 1 << 6,   /* lists say ttlMs and cacheScope */
+    REV_ELICITATION = 1 << 7,   /* a person can be asked, with a form ... */
+    REV_URL_MODE = 1 << 8,      /* ... or by an address */
 };
 
 const char *revision_name(enum revision r); /* "2025-11-25" */

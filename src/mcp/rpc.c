@@ -65,6 +65,12 @@ void rpc_classify(json_t *v, struct str text, struct rpc_msg *out)
     out->claim = js_path(params, "_meta", RPC_META_VERSION, NULL);
 }
 
+enum rpc_code rpc_code_of(enum err_kind kind)
+{
+    return kind == ERR_INVALID || kind == ERR_NOT_FOUND || kind == ERR_LIMIT ? RPC_INVALID_PARAMS
+                                                                             : RPC_INTERNAL_ERROR;
+}
+
 void rpc_add_string(struct buf *out, struct str s)
 {
     json_t *v own_json = js_string(s);

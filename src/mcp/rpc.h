@@ -13,6 +13,7 @@
 #include <jansson.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/str.h"
 
 #define RPC_ID_MAX 1024 /* bytes of an id or a progress token as they came */
@@ -23,8 +24,11 @@ enum rpc_code {
     RPC_METHOD_NOT_FOUND = -32601,
     RPC_INVALID_PARAMS = -32602,
     RPC_INTERNAL_ERROR = -32603,
+    RPC_MISSING_CAPABILITY = -32021,
     RPC_UNSUPPORTED_VERSION = -32022,
 };
+/* Of an error that has no result to be told in. */
+enum rpc_code rpc_code_of(enum err_kind kind);
 
 enum rpc_kind {
     RPC_REQUEST,

@@ -125,12 +125,14 @@ void tool_call(const struct tool *t, struct call *c, json_t *arguments, struct b
     const void *args = tool_decode(t, arguments, c->ctx->arena, &e);
 
     c->is_error = false;
+    c->asked = false;
     if (args == NULL || check_config(t, c, &e) < 0 || t->run(c, args, &answer, &e) < 0) {
         json_decref(answer);
         answer = error_answer(&e);
         c->is_error = true;
+        c->asked = false;
     }
-    if (!dump(answer, text)) {
+    if (!c->asked && !dump(answer, text)) {
         (void)err_set(&e, ERR_LIMIT,
                       "the answer of %s is larger than %u bytes; ask for less at once (fewer "
                       "entries, bytes or characters)",

@@ -77,6 +77,33 @@ enum tool_hint {
 
 struct call;
 
+/* What a client can be asked; it says so itself. */
+enum client_can {
+    CAN_FORM = 1 << 0,   /* elicitation/create: a person fills in a small form */
+    CAN_URL = 1 << 1,    /* ... or opens an address */
+    CAN_SAMPLE = 1 << 2, /* sampling/createMessage: its model */
+    CAN_ROOTS = 1 << 3,  /* roots/list: the folders it works in */
+};
+
+/* A question to the client in the middle of a call. */
+struct question {
+    const char *key;      /* names it within the call */
+    enum client_can kind; /* how it is asked */
+    /* What the answer is about, for instance a box's id: an answer that comes back in a
+     * later call counts only when it was given about the same. Empty: any answer counts. */
+    struct str about;
+    json_t *params; /* of the protocol's method; borrowed */
+    /* The protocol's result, an object that lives as long as the call or until the same key
+     * is asked again. NULL: nobody answered in time, or the client could not. */
+    const json_t *answer;
+};
+
+enum ask_end {
+    ASK_ANSWERED, /* see each question's answer */
+    ASK_LATER,    /* the questions are this call's answer, and the client calls again with what
+                   * it was told: run() returns 0 at once and leaves *out alone */
+};
+
 struct tool {
     const char *name;
     const char *title;
@@ -100,6 +127,15 @@ struct call {
     bool is_error;     /* a tool may set it: the answer stands, but marked isError */
     /* Tells the client how it goes; cheap to call often. NULL: it did not ask for that. */
     void (*progress)(struct call *c, struct str message);
+    unsigned can; /* enum client_can; 0: this client cannot be asked */
+    /*
+     * Asks, ERR_UNSUPPORTED unless `can` allows it, and waits for the answers, some minutes at most, or has them
+     * come with another call: -1 or an enum ask_end. A tool that asks may be run from its
+     * beginning again, so it does nothing that counts before it was answered. NULL when
+     * `can` is 0.
+     */
+    int (*ask)(struct call *c, struct question *questions, size_t n, struct err *e);
+    bool asked; /* ask() said ASK_LATER */
 };
 
 /* Looks at table.c; NULL when there is none. */

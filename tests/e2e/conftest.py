@@ -88,9 +88,10 @@ def host(install, tier, session_folder, request):
         print("stderr of the servers:\n" + world.stderr()[-5000:])
     answers = [a for c in world.clients for a in c.answers]
     notifications = [(c.version, n) for c in world.clients for n in c.notifications]
+    questions = [(c.version, q) for c in world.clients for q in c.questions]
     world.finish()
     shutil.rmtree(folder, ignore_errors=True)
-    schema.check(answers, notifications)
+    schema.check(answers, notifications, questions)
 
 
 @pytest.fixture

@@ -3,6 +3,11 @@
 Requests are futures, so many can be under way at once. Everything the server wrote is
 kept: `lines` as bytes, `notifications` as objects, `answers` with the request they
 belong to. close() fails when a line was not one JSON-RPC message in UTF-8.
+
+A client that can be asked has `capabilities` and `reply`, which is given the method and
+the parameters of a question and returns its result; None leaves it unanswered, and an
+RpcFailed is told to the server. Both eras ask the same: tool() comes back with what
+`reply` said when the answer of a modern call is a question.
 """
 import collections
 import json
@@ -37,8 +42,10 @@ class RpcFailed(Exception):
 
 
 class McpClient:
-    def __init__(self, argv, version="2025-11-25", initialize=True, **popen):
+    def __init__(self, argv, version="2025-11-25", initialize=True, capabilities=None, reply=None,
+                 **popen):
         popen.setdefault("stderr", subprocess.DEVNULL)
+        self.capabilities, self.reply, self.questions = capabilities or {}, reply, []
         self.version, self.modern = version, version == MODERN
         self.argv = argv
         self.lines, self.notifications, self.answers, self.violations = [], [], [], []
@@ -68,7 +75,7 @@ class McpClient:
         self.send_line(json.dumps(message, ensure_ascii=False, separators=(",", ":")))
 
     def meta(self, **more):
-        return {META + "protocolVersion": MODERN, META + "clientCapabilities": {},
+        return {META + "protocolVersion": MODERN, META + "clientCapabilities": self.capabilities,
                 META + "clientInfo": {"name": "anybox-tests", "version": "1"}, **more}
 
     def notify(self, method, params=None):
@@ -121,7 +128,7 @@ class McpClient:
 
     def initialize(self, version="2025-11-25", timeout=30):
         self.server = self.result("initialize", {
-            "protocolVersion": version, "capabilities": {},
+            "protocolVersion": version, "capabilities": self.capabilities,
             "clientInfo": {"name": "anybox-tests", "version": "1"}}, timeout)
         self.version = self.server["protocolVersion"]
         self.notify("notifications/initialized")
@@ -143,7 +150,25 @@ class McpClient:
         return answer
 
     def tool(self, name, _timeout=60, /, **arguments):
-        return self.finish_tool(self.start_tool(name, arguments), _timeout)
+        future = self.start_tool(name, arguments)
+        for _ in range(10):
+            result = future.result(_timeout).get("result", {})
+            if result.get("resultType") != "input_required":
+                break
+            future = self.come_back(name, arguments, result)
+        return self.finish_tool(future, _timeout)
+
+    def come_back(self, name, arguments, result):
+        """The same call again, with an answer to each question."""
+        answers = {}
+        for key, question in result["inputRequests"].items():
+            self.questions.append(question)
+            answer = self.reply(question["method"], question["params"])
+            if answer is not None:
+                answers[key] = answer
+        return self.request("tools/call", {
+            "name": name, "arguments": arguments, "inputResponses": answers,
+            "requestState": result["requestState"]})
 
     def tool_error(self, name, _timeout=60, /, **arguments):
         """The {"error", "code"} of a call that has to fail."""
@@ -187,7 +212,7 @@ class McpClient:
             if not isinstance(part, dict) or part.get("jsonrpc") != "2.0":
                 self.violations.append(f"not JSON-RPC: {line[:200]!r}")
             elif "method" in part and "id" in part:
-                self.violations.append(f"a request from the server: {line[:200]!r}")
+                self._asked(part)
             elif "method" in part:
                 self.notifications.append(part)
             else:
@@ -196,6 +221,19 @@ class McpClient:
                 future = self._waiting.pop(key, None)
                 if future is not None:
                     future.set_result(part)
+
+    def _asked(self, question):
+        self.questions.append(question)
+        if self.reply is None or self.modern:
+            self.violations.append(f"a request from the server: {question}")
+            return
+        message = {"jsonrpc": "2.0", "id": question["id"]}
+        try:
+            message["result"] = self.reply(question["method"], question["params"])
+        except RpcFailed as failed:
+            message["error"] = failed.error
+        if message.get("result", True) is not None:
+            self.send(message)
 
     def wait_for(self, what, timeout=30):
         """Waits until what() is true; what() looks at lines, notifications, answers."""

@@ -25,6 +25,7 @@ RESULTS = {"initialize": "InitializeResult", "ping": "EmptyResult", "tools/list"
 NOTIFICATIONS = {"notifications/progress": "ProgressNotification",
                  "notifications/cancelled": "CancelledNotification",
                  "notifications/subscriptions/acknowledged": "SubscriptionsAcknowledgedNotification"}
+QUESTIONS = {"elicitation/create": "ElicitRequest"}
 
 
 def why_not():
@@ -59,8 +60,8 @@ def problems(version, name, value):
             for e in found.iter_errors(value)]
 
 
-def check(answers, notifications):
-    """Every answer and notification of a test's clients; cheap ones and each kind once."""
+def check(answers, notifications, questions=()):
+    """Every answer, notification and question of a test's clients; cheap ones and each kind once."""
     if not available():
         return
     bad, seen = [], set()
@@ -75,10 +76,14 @@ def check(answers, notifications):
                 continue  # that revision's schema wants an id even where none could be read
             bad += problems(version, envelope, message)
         elif method in RESULTS and len(str(message)) < 100000:
-            bad += problems(version, RESULTS[method], message["result"])
+            asks = message["result"].get("resultType") == "input_required"
+            bad += problems(version, "InputRequiredResult" if asks else RESULTS[method], message["result"])
     for version, message in notifications:
         if (version, message["method"]) not in seen:
             seen.add((version, message["method"]))
             assert message["method"] in NOTIFICATIONS, f"unexpected notification {message}"
             bad += problems(version, NOTIFICATIONS[message["method"]], message)
+    for version, message in questions:
+        if "id" in message:
+            bad += problems(version, QUESTIONS[message["method"]], message)
     assert not bad, "\n".join(bad)

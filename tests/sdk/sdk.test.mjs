@@ -10,26 +10,35 @@ import { Client as ClientV2 } from '@modelcontextprotocol/client';
 import { StdioClientTransport as StdioV2 } from '@modelcontextprotocol/client/stdio';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 
 const info = { name: 'anybox-sdk-tests', version: '1.0.0' };
 const MODERN = '2026-07-28';
 
+const capabilities = { elicitation: { form: {} } };
+const pinned = { mode: { pin: MODERN } };
+
 const flavours = {
-  'v1': () => [new ClientV1(info), StdioV1],
-  'v2 legacy': () => [new ClientV2(info), StdioV2],
-  'v2 auto': () => [new ClientV2(info, { versionNegotiation: { mode: 'auto' } }), StdioV2],
-  'v2 pinned': () => [new ClientV2(info, { versionNegotiation: { mode: { pin: MODERN } } }), StdioV2],
+  'v1': () => [new ClientV1(info, { capabilities }), StdioV1],
+  'v2 legacy': () => [new ClientV2(info, { capabilities }), StdioV2],
+  'v2 auto': () => [new ClientV2(info, { capabilities, versionNegotiation: { mode: 'auto' } }), StdioV2],
+  'v2 pinned': () => [new ClientV2(info, { capabilities, versionNegotiation: pinned }), StdioV2],
 };
 
 for (const [flavour, make] of Object.entries(flavours)) {
   describe(flavour, () => {
     const home = mkdtempSync(join(tmpdir(), 'abx-sdk-'));
     const modern = flavour === 'v2 auto' || flavour === 'v2 pinned';
-    let client, transport;
+    const questions = [];
+    let client, transport, reply;
 
     before(async () => {
       let Transport;
       [client, Transport] = make();
+      client.setRequestHandler(flavour === 'v1' ? ElicitRequestSchema : 'elicitation/create', async (request) => {
+        questions.push(request.params.message);
+        return reply;
+      });
       transport = new Transport({
         command: process.env.ANYBOX,
         env: { PATH: process.env.PATH, HOME: home, ANYBOX_HOME: join(home, 'state') },
@@ -121,8 +130,16 @@ for (const [flavour, make] of Object.entries(flavours)) {
       await assert.rejects(client.callTool({ name: 'no_such_tool', arguments: {} }), /no_such_tool/);
     });
 
-    test('the box is deleted', async () => {
-      await call('delete_sandbox', { sandbox_name: 'sdk' });
+    test('a busy box is deleted only with a yes', async () => {
+      await call('exec_bash', { command: 'setsid sleep 4321 >/dev/null 2>&1 </dev/null &' });
+      reply = { action: 'decline' };
+      const kept = await call('delete_sandbox', { sandbox_name: 'sdk' });
+      assert.equal(kept.answer.status, 'not_deleted');
+      assert.equal(kept.isError, false);
+      assert.match(questions[0], /1 process is running/);
+      reply = { action: 'accept', content: { ok: true } };
+      assert.equal((await call('delete_sandbox', { sandbox_name: 'sdk' })).answer.status, 'deleted');
+      assert.equal(questions.length, 2);
       assert.deepEqual((await call('list_sandboxes', {})).answer.sandboxes, []);
     });
   });

@@ -90,6 +90,30 @@ static int fake_quotes(struct call *c, const void *args, json_t **out, struct er
     return 0;
 }
 
+/* Asks `count` questions, one after the other, each about `text`; the answer has all the
+ * actions. */
+static int fake_ask(struct call *c, const void *args, json_t **out, struct err *e)
+{
+    static const char *const keys[] = {"one", "two", "three"};
+    const struct fake_args *a = args;
+    json_t *heard own_json = json_array();
+
+    for (int64_t i = 0; i < a->count; i++) {
+        json_t *params own_json = json_pack("{s:s, s:{}}", "message", "Q", "requestedSchema");
+        struct question q = {.key = keys[i], .kind = CAN_FORM, .about = a->text, .params = params};
+        int end =
+            c->ask == NULL ? err_set(e, ERR_UNSUPPORTED, "nobody to ask") : c->ask(c, &q, 1, e);
+
+        if (end < 0 || end == ASK_LATER) {
+            return end < 0 ? -1 : 0;
+        }
+        json_array_append_new(heard, q.answer == NULL ? json_string("nothing")
+                                                      : json_incref(js_get(q.answer, "action")));
+    }
+    *out = json_incref(heard);
+    return 0;
+}
+
 static const struct param fake_params[] = {
     {.name = "text", .type = PARAM_STRING, .offset = offsetof(struct fake_args, text), .help = "t"},
     {.name = "count",
@@ -108,6 +132,7 @@ static const struct param fake_params[] = {
     }
 
 static const struct tool fake_tools[] = {
+    FAKE_TOOL("ask", 0, 0, fake_ask),
     FAKE_TOOL("exec_bash", TOOLSET_DEFAULT, HINT_DESTRUCTIVE | HINT_OPEN_WORLD, fake_echo),
     FAKE_TOOL("hidden", TOOLSET_MCP, 0, fake_echo),
     FAKE_TOOL("quotes", TOOLSET_DEFAULT, HINT_READ_ONLY | HINT_IDEMPOTENT, fake_quotes),
@@ -116,7 +141,8 @@ static const struct tool fake_tools[] = {
 };
 
 const struct tool *const tools[] = {
-    &fake_tools[0], &fake_tools[1], &fake_tools[2], &fake_tools[3], &fake_tools[4], NULL,
+    &fake_tools[0], &fake_tools[1], &fake_tools[2], &fake_tools[3],
+    &fake_tools[4], &fake_tools[5], NULL,
 };
 
 static void fake_send(struct peer *p, struct str message, enum send_kind kind)

@@ -67,6 +67,14 @@ struct fake {
     bool wants_progress;
     char progress[8][256];
     size_t n_progress;
+
+    unsigned can;            /* what the client can be asked */
+    const char *reply;       /* the answer to each question, JSON; NULL: none */
+    json_t *answer;          /* the last one given */
+    char question[512];      /* the parameters of the last one asked */
+    enum err_kind ask_fails; /* asking does */
+    bool asks_later, asked_later;
+    int asks;
 };
 
 static inline struct fake *fake_of(struct provider *p)
@@ -414,6 +422,7 @@ static inline int fake_teardown(void **state)
     struct err e = {0};
     int failed;
 
+    json_decref(f->answer);
     boxes_free(f->services.boxes);
     store_free(f->store);
     scope_fini(&f->scope);
@@ -444,6 +453,26 @@ static inline void fake_progress(struct call *c, struct str message)
     }
 }
 
+static inline int fake_ask(struct call *c, struct question *questions, size_t n, struct err *e)
+{
+    struct fake *f = CONTAINER_OF(c, struct fake_call, call)->fake;
+    struct buf text own_buf = {.max = sizeof(f->question)};
+
+    assert_int_equal(n, 1);
+    assert_true((c->can & questions->kind) != 0);
+    f->asks++;
+    js_dump(questions->params, &text);
+    (void)snprintf(f->question, sizeof(f->question), "%s", text.p);
+    if (f->ask_fails != ERR_NONE) {
+        return err_set(e, f->ask_fails, "ask");
+    }
+    json_decref(f->answer);
+    f->answer = f->reply != NULL ? js_parse(f->reply, strlen(f->reply), e) : NULL;
+    questions->answer = f->answer;
+    c->asked = f->asks_later;
+    return c->asked ? ASK_LATER : ASK_ANSWERED;
+}
+
 /* The answer of a call, a new reference. `arguments` is JSON, or NULL. */
 static inline json_t *fake_call(struct fake *f, const char *tool, const char *arguments,
                                 bool *is_error)
@@ -457,6 +486,8 @@ static inline json_t *fake_call(struct fake *f, const char *tool, const char *ar
                                    .services = &f->services,
                                    .scope = &f->scope,
                                    .toolsets = f->toolsets,
+                                   .can = f->can,
+                                   .ask = f->can != 0 ? fake_ask : NULL,
                                    .progress = f->wants_progress ? fake_progress : NULL}};
     own_json json_t *given = NULL;
     json_t *answer;
@@ -471,6 +502,11 @@ static inline json_t *fake_call(struct fake *f, const char *tool, const char *ar
         }
     }
     tool_call(tool_find(str_from(tool)), &c.call, given, &text, is_error);
+    f->asked_later = c.call.asked;
+    if (f->asked_later) {
+        assert_int_equal(text.len, 0);
+        return NULL;
+    }
     answer = js_parse(text.p, text.len, &e);
     if (answer == NULL) {
         fail_msg("%s answered what is not JSON: %s", tool, e.msg);
@@ -506,6 +542,16 @@ static inline json_t *fake_fails(struct fake *f, const char *tool, const char *a
         fail_msg("\"%s\" does not mention \"%s\"", sentence, word);
     }
     return answer;
+}
+
+/* The call's answer is its question. */
+static inline void fake_asks(struct fake *f, const char *tool, const char *arguments)
+{
+    bool is_error = true;
+
+    assert_null(fake_call(f, tool, arguments, &is_error));
+    assert_true(f->asked_later);
+    assert_false(is_error);
 }
 
 #define FAKE_TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup, fake_teardown)

@@ -275,6 +275,92 @@ static void delete_needs_a_name_and_tells_what_it_did(void **state)
     assert_json(missing, "status", json_string("not_found"));
 }
 
+static void delete_asks_before_it_ends_what_runs(void **state)
+{
+    struct fake *f = *state;
+    own_json json_t *made = fake_ok(f, "create_sandbox", "{\"name\":\"a\"}");
+    own_json json_t *declined = NULL;
+    own_json json_t *closed = NULL;
+    own_json json_t *unticked = NULL;
+    own_json json_t *silent = NULL;
+    own_json json_t *gone = NULL;
+
+    f->can = CAN_FORM;
+    f->usage.processes = 2;
+    f->reply = "{\"action\":\"decline\"}";
+    declined = fake_ok(f, "delete_sandbox", "{\"sandbox_name\":\"a\"}");
+    assert_json(declined, "sandbox_id", js_string(js_str(js_get(made, "sandbox_id"))));
+    assert_json(declined, "status", json_string("not_deleted"));
+    assert_json(declined, "processes", json_integer(2));
+    assert_non_null(strstr(json_string_value(js_get(declined, "reason")), "declined"));
+    assert_non_null(strstr(f->question, "Delete sandbox \\\"a\\\"? 2 processes are running"));
+    f->reply = "{\"action\":\"cancel\"}";
+    closed = fake_ok(f, "delete_sandbox", "{\"sandbox_name\":\"a\"}");
+    assert_non_null(strstr(json_string_value(js_get(closed, "reason")), "force: true"));
+    f->reply = "{\"action\":\"accept\",\"content\":{\"ok\":false}}";
+    unticked = fake_ok(f, "delete_sandbox", "{\"sandbox_name\":\"a\"}");
+    assert_json(unticked, "status", json_string("not_deleted"));
+    f->reply = NULL;
+    silent = fake_ok(f, "delete_sandbox", "{\"sandbox_name\":\"a\"}");
+    assert_json(silent, "status", json_string("not_deleted"));
+    assert_int_equal(f->asks, 4);
+    assert_false(f->boxes[0]->gone);
+    f->reply = "{\"action\":\"accept\",\"content\":{\"ok\":true}}";
+    gone = fake_ok(f, "delete_sandbox", "{\"sandbox_name\":\"a\"}");
+    assert_json(gone, "status", json_string("deleted"));
+    assert_json(gone, "name", json_string("a"));
+    assert_true(f->boxes[0]->gone);
+}
+
+static void delete_does_not_ask_for_nothing(void **state)
+{
+    static const struct {
+        unsigned can;
+        int processes;
+        const char *arguments;
+        bool no_usage;
+    } cases[] = {
+        {0, 2, "{\"sandbox_name\":\"a\"}", false},
+        {CAN_URL | CAN_SAMPLE | CAN_ROOTS, 2, "{\"sandbox_name\":\"a\"}", false},
+        {CAN_FORM, 0, "{\"sandbox_name\":\"a\"}", false},
+        {CAN_FORM, -1, "{\"sandbox_name\":\"a\"}", false},
+        {CAN_FORM, 2, "{\"sandbox_name\":\"a\",\"force\":true}", false},
+        {CAN_FORM, 2, "{\"sandbox_name\":\"a\"}", true},
+    };
+    struct fake *f = *state;
+
+    f->reply = "{\"action\":\"decline\"}";
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        own_json json_t *gone = NULL;
+
+        f->can = 0;
+        json_decref(fake_ok(f, "create_sandbox", "{\"name\":\"a\"}"));
+        f->can = cases[i].can;
+        f->usage.processes = cases[i].processes;
+        f->no_usage = cases[i].no_usage;
+        gone = fake_ok(f, "delete_sandbox", cases[i].arguments);
+        assert_json(gone, "status", json_string("deleted"));
+    }
+    assert_int_equal(f->asks, 0);
+}
+
+static void delete_that_asks_with_its_answer_leaves_all_as_it_is(void **state)
+{
+    struct fake *f = *state;
+
+    json_decref(fake_ok(f, "create_sandbox", "{\"name\":\"a\"}"));
+    f->can = CAN_FORM;
+    f->usage.processes = 1;
+    f->asks_later = true;
+    fake_asks(f, "delete_sandbox", "{\"sandbox_name\":\"a\"}");
+    assert_non_null(strstr(f->question, "1 process is running in it; it and all files"));
+    assert_false(f->boxes[0]->gone);
+    f->asks_later = false;
+    f->ask_fails = ERR_CANCELLED;
+    json_decref(fake_fails(f, "delete_sandbox", "{\"sandbox_name\":\"a\"}", "cancelled", "ask"));
+    assert_false(f->boxes[0]->gone);
+}
+
 int main(void)
 {
     const struct CMUnitTest all[] = {
@@ -289,6 +375,9 @@ int main(void)
         FAKE_TEST(select_changes_the_active_box_or_lists_what_there_is),
         FAKE_TEST(no_active_box_is_no_error),
         FAKE_TEST(delete_needs_a_name_and_tells_what_it_did),
+        FAKE_TEST(delete_asks_before_it_ends_what_runs),
+        FAKE_TEST(delete_does_not_ask_for_nothing),
+        FAKE_TEST(delete_that_asks_with_its_answer_leaves_all_as_it_is),
     };
 
     return cmocka_run_group_tests(all, NULL, NULL);
