@@ -228,10 +228,9 @@ static const struct param params[] = {
 const struct tool tool_create_sandbox = {
     .name = "create_sandbox",
     .title = "Create a sandbox",
-    .help =
-        "Make a new isolated sandbox; answers its sandbox_id, limits and folders. It ends by "
-        "itself, with its files, after 30 minutes without use (configurable) or at its timeout. "
-        "It becomes active if none is. exec_bash needs none: it makes one.",
+    .help = "Make an isolated sandbox; answers its sandbox_id, limits and folders. It ends by "
+            "itself, with its files, after 30 minutes without use or at its timeout. "
+            "It becomes active if none is. exec_bash needs none: it makes one.",
     .params = params,
     .n_params = COUNTOF(params),
     .args_size = sizeof(struct args),

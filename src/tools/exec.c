@@ -148,6 +148,9 @@ static void look_for_end(struct run *r, struct box *b)
     if (box_info(b, r->call->ctx, &r->ended, &ignored) == 0 && r->ended.state == BOX_GONE) {
         r->gone = true;
         r->why.kind = ERR_GONE;
+        if (r->ended.ended.len == 0) {
+            r->ended.ended = S("nobody knows why");
+        }
     }
 }
 

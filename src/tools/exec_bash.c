@@ -29,11 +29,10 @@ static const struct param params[] = {
 const struct tool tool_exec_bash = {
     .name = "exec_bash",
     .title = "Run a shell command",
-    .help =
-        "Run a shell command (bash -c) in a sandbox and wait. Answers exit_code, stdout, "
-        "stderr, duration, timed_out, signal, limits_hit. Makes a sandbox if there is none. Files and "
-        "background processes stay between calls; cwd and variables do not. Long output is "
-        "cut in the middle and says how to read all of it.",
+    .help = "Run a shell command (bash -c) in a sandbox and wait. Answers exit_code, stdout, "
+            "stderr, duration, timed_out, signal, limits_hit. Makes a sandbox if there is none. "
+            "Files and background processes stay between calls; cwd and variables do not. Long "
+            "output is cut in the middle and tells how to read it all.",
     .params = params,
     .n_params = COUNTOF(params),
     .args_size = sizeof(struct exec_args),
