@@ -27,11 +27,10 @@
 #include "core/boxes_own.h"
 #include "core/output.h"
 
-#define SWEEP_EVERY_MS   60000
-#define ENDED_KEPT_MS    (24ll * 60 * 60 * 1000)
-#define START_WAIT_MS    60000
-#define START_POLL_MS    20
-#define MEMORY_SHARE_MAX (4ll << 30)
+#define SWEEP_EVERY_MS 60000
+#define ENDED_KEPT_MS  (24ll * 60 * 60 * 1000)
+#define START_WAIT_MS  60000
+#define START_POLL_MS  20
 
 /* ---- lifetime ------------------------------------------------------------------- */
 
@@ -53,23 +52,12 @@ struct boxes *boxes_new_with(const struct config *config, struct store *store,
     return bs;
 }
 
-/* What a local box gets that asks for nothing. */
+/* What a local box gets that asks for nothing; 0 is the provider's to fill in. */
 static struct limits local_defaults(const struct config *c)
 {
-    int64_t memory = c->memory_bytes;
-    int64_t disk = c->disk_bytes;
-
-    if (memory == 0) {
-        int64_t machine = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-
-        memory = machine > 0 && machine / 2 < MEMORY_SHARE_MAX ? machine / 2 : MEMORY_SHARE_MAX;
-    }
-    if (disk == 0) {
-        disk = memory / 4;
-    }
     return (struct limits){
-        .memory_bytes = memory,
-        .disk_bytes = disk,
+        .memory_bytes = c->memory_bytes,
+        .disk_bytes = c->disk_bytes,
         .cpu_millis = (int32_t)c->cpu_millis,
         .pids = (int32_t)c->pids,
         .open_files = (int32_t)c->open_files,

@@ -109,6 +109,32 @@ static bool set_v2(struct arena *a, struct str dir, enum controller c, const str
     return true;
 }
 
+/* ---- what limits us ourselves ------------------------------------------------------------ */
+
+static int64_t least_above(struct arena *a, const struct cgroup_at *at, const char *file)
+{
+    int64_t least = INT64_MAX;
+    struct str dir = at->own;
+    for (int i = 0; i < DEPTH_MAX && dir.len >= at->mount.len && dir.len > 0; i++) {
+        int64_t value = 0;
+        struct err ignored;
+        if (str_to_i64(get(a, dir, file), 1, INT64_MAX, &value, &ignored) == 0 && value < least) {
+            least = value;
+        }
+        dir = path_dir(dir);
+    }
+    return least;
+}
+
+int64_t cgroup_memory_most(struct arena *a, const struct cgroup_host *host)
+{
+    int64_t one = least_above(a, &host->v1[CONTROL_MEMORY], "memory.limit_in_bytes");
+    /* Only the top, which is a container's own: boxes need not be below our own cgroup. */
+    const struct cgroup_at top = {host->v2.mount, host->v2.mount};
+    int64_t two = least_above(a, &top, "memory.max");
+    return one < two ? one : two;
+}
+
 /* ---- the plan --------------------------------------------------------------------------- */
 
 static const char *const v2_names[CONTROLS] = {

@@ -44,6 +44,9 @@ struct cgroup_host {
 void cgroup_parse_host(struct arena *a, struct str self_cgroup, struct str mountinfo,
                        struct cgroup_host *out);
 void cgroup_host_read(struct arena *a, struct cgroup_host *out);
+/* The memory that cgroups leave to all that we and our boxes can be in; INT64_MAX: any. A
+ * container has such a limit, and is shown the memory of the whole machine all the same. */
+int64_t cgroup_memory_most(struct arena *a, const struct cgroup_host *host);
 /* The manager has refused: all of version 2 is systemd's and not to be had, then. */
 void cgroup_host_refused(struct cgroup_host *host);
 

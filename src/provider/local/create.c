@@ -149,7 +149,7 @@ struct box *local_create(struct provider *p, const struct ctx *ctx, const struct
     struct local *l = local_of(p);
     struct limits limits;
     if (check_spec(l, spec, ctx->arena, e) < 0 ||
-        limits_settle(&spec->limits, &l->defaults, ctx->arena, &limits, e) < 0) {
+        limits_settle(l, &spec->limits, ctx->arena, &limits, e) < 0) {
         return NULL;
     }
     struct box *box = from_pool(l, ctx, spec, &limits, e);

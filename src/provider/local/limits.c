@@ -167,23 +167,39 @@ static int settle_files(const struct limits *asked, const struct limits *default
     return 0;
 }
 
-int limits_settle(const struct limits *asked, const struct limits *defaults, struct arena *a,
-                  struct limits *out, struct err *e)
+/* What the machine has, or what the container has of it that we may be in. Looked up once:
+ * it takes as long as many a step of making a box. */
+static int64_t memory_here(struct local *l, struct arena *a)
 {
-    int64_t host_memory = usage_host_memory(a);
+    int64_t known = atomic_load(&l->memory_here);
+    if (known == 0) {
+        struct cgroup_host host;
+        cgroup_host_read(a, &host);
+        known = least_of(usage_host_memory(a), cgroup_memory_most(a, &host));
+        atomic_store(&l->memory_here, known);
+    }
+    return known;
+}
+
+int limits_settle(struct local *l, const struct limits *asked, struct arena *a, struct limits *out,
+                  struct err *e)
+{
+    const struct limits *defaults = &l->defaults;
+    int64_t host_memory = memory_here(l, a);
     if (check_asked(asked, host_memory, a, e) < 0) {
         return -1;
     }
     int64_t half = host_memory > 0 ? least_of(host_memory / 2, MEMORY_DEFAULT) : MEMORY_DEFAULT;
-    struct limits l = {0};
-    l.memory_bytes = either(asked->memory_bytes, either(defaults->memory_bytes, half));
-    l.cpu_millis = (int32_t)either(asked->cpu_millis, defaults->cpu_millis);
-    l.pids = (int32_t)either(asked->pids, least_of(defaults->pids, pids_most(a)));
-    l.lifetime_s = (int32_t)either(asked->lifetime_s, defaults->lifetime_s);
-    l.idle_s = (int32_t)either(asked->idle_s, defaults->idle_s);
-    if (settle_disk(asked, defaults, &l, e) < 0 || settle_files(asked, defaults, a, &l, e) < 0) {
+    struct limits got = {0};
+    got.memory_bytes = either(asked->memory_bytes, either(defaults->memory_bytes, half));
+    got.cpu_millis = (int32_t)either(asked->cpu_millis, defaults->cpu_millis);
+    got.pids = (int32_t)either(asked->pids, least_of(defaults->pids, pids_most(a)));
+    got.lifetime_s = (int32_t)either(asked->lifetime_s, defaults->lifetime_s);
+    got.idle_s = (int32_t)either(asked->idle_s, defaults->idle_s);
+    if (settle_disk(asked, defaults, &got, e) < 0 ||
+        settle_files(asked, defaults, a, &got, e) < 0) {
         return -1;
     }
-    *out = l;
+    *out = got;
     return 0;
 }

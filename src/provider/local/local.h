@@ -32,6 +32,7 @@ struct blank_pool;
 struct local {
     struct provider provider;
     struct limits defaults;
+    _Atomic int64_t memory_here; /* 0: not looked up yet */
     char *name, *state_dir, *program_dir, *boxes_dir, *pool_dir;
     struct blank_pool *pool; /* NULL: none */
     bool host_network;       /* allowed */
@@ -105,8 +106,8 @@ struct str span_text(struct arena *a, int64_t seconds);
 /* ---- limits.c: what a box gets --------------------------------------------------- */
 
 /* Checks what was asked for, fills in defaults; *out is what should be in force. */
-int limits_settle(const struct limits *asked, const struct limits *defaults, struct arena *a,
-                  struct limits *out, struct err *e) MUST_CHECK;
+int limits_settle(struct local *l, const struct limits *asked, struct arena *a, struct limits *out,
+                  struct err *e) MUST_CHECK;
 
 /* ---- network.c ------------------------------------------------------------------- */
 

@@ -103,7 +103,7 @@ static struct blank *make_one(struct blank_pool *p)
     char id[BOX_ID_SIZE];
     struct err e = {0};
     id_hex(id, (BOX_ID_SIZE - 1) / 2);
-    if (limits_settle(&nothing_asked, &p->local->defaults, &a, &kind.limits, &e) < 0) {
+    if (limits_settle(p->local, &nothing_asked, &a, &kind.limits, &e) < 0) {
         return NULL;
     }
     struct blank *b = blank_make(p->local, &ctx, &kind, p->local->pool_dir, str_from(id), &e);

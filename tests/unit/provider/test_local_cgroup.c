@@ -218,6 +218,23 @@ static void test_limits_of_v2_further_up(void **state)
     assert_str(set.oom_file, at(t, "/slice/anybox/" ID "/memory.events"));
 }
 
+static void test_memory_that_a_container_leaves(void **state)
+{
+    struct tree *t = *state;
+    struct cgroup_host host = {.v2 = {at(t, ""), at(t, "/own")}};
+    assert_int_equal(cgroup_memory_most(&t->arena, &host), INT64_MAX);
+    put_file(t, "/memory.max", "max\n");
+    put_file(t, "/own/memory.max", "1000\n");
+    assert_int_equal(cgroup_memory_most(&t->arena, &host), INT64_MAX);
+    put_file(t, "/memory.max", "5000000\n");
+    assert_int_equal(cgroup_memory_most(&t->arena, &host), 5000000);
+    put_file(t, "/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    put_file(t, "/memory/a/memory.limit_in_bytes", "4000000\n");
+    put_file(t, "/memory/a/b/memory.limit_in_bytes", "4500000\n");
+    host.v1[CONTROL_MEMORY] = (struct cgroup_at){at(t, "/memory"), at(t, "/memory/a/b")};
+    assert_int_equal(cgroup_memory_most(&t->arena, &host), 4000000);
+}
+
 static void test_nothing_to_be_had(void **state)
 {
     struct tree *t = *state;
@@ -271,6 +288,7 @@ int main(void)
         cmocka_unit_test(test_only_our_folders_are_removed),
         T(test_limits_of_v1),
         T(test_limits_of_v2_further_up),
+        T(test_memory_that_a_container_leaves),
         T(test_nothing_to_be_had),
         T(test_sweep),
     };

@@ -6,11 +6,14 @@
 static const struct limits defaults = {
     .memory_bytes = 256 * MIB, .pids = 100, .open_files = 64, .idle_s = 1800};
 
+#define HOST_MEMORY (4096 * MIB)
+
 static int settle(const struct limits *asked, struct limits *out, struct err *e)
 {
     struct arena a own_arena = {0};
     arena_init(&a, 1u << 20);
-    return limits_settle(asked, &defaults, &a, out, e);
+    struct local l = {.defaults = defaults, .memory_here = HOST_MEMORY};
+    return limits_settle(&l, asked, &a, out, e);
 }
 
 static void test_defaults(void **state)
@@ -63,9 +66,10 @@ static void test_without_defaults(void **state)
     const struct limits none = {0};
     struct limits got;
     struct err e;
-    assert_ok(limits_settle(&none, &none, &a, &got, &e), &e);
-    int64_t host = usage_host_memory(&a);
-    assert_true(host > 0);
+    struct local l = {0};
+    assert_ok(limits_settle(&l, &none, &a, &got, &e), &e);
+    int64_t host = l.memory_here;
+    assert_true(host > 0 && host <= usage_host_memory(&a));
     assert_int_equal(got.memory_bytes, host / 2 < 4096 * MIB ? host / 2 : 4096 * MIB);
     assert_int_equal(got.disk_bytes, got.memory_bytes / 4);
 }
@@ -82,7 +86,9 @@ static void test_out_of_range(void **state)
         {{.memory_bytes = 16 * MIB - 1},
          "memory of 15 MiB is too small: a sandbox takes at least 16 MiB"},
         {{.memory_bytes = -1}, "memory"},
-        {{.memory_bytes = INT64_MAX}, "more than this machine has for a sandbox: ask for at most"},
+        {{.memory_bytes = HOST_MEMORY + MIB},
+         "memory of 4097 MiB is more than this machine has for a sandbox: ask for at most 4096 MiB"},
+        {{.memory_bytes = INT64_MAX}, "at most 4096 MiB"},
         {{.disk_bytes = 1}, "disk of 1 bytes is too small"},
         {{.disk_bytes = 193 * MIB}, "at most 192 MiB"},
         {{.cpu_millis = 9}, "cpus"},
