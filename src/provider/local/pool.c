@@ -110,6 +110,11 @@ static struct blank *make_one(struct blank_pool *p)
     if (b == NULL && e.kind != ERR_CANCELLED) {
         log_line(LOG_INFO, "local", "no sandbox was prepared in advance: %s", e.msg);
     }
+    /* It has less than one can have whom systemd does not refuse later. */
+    if (b != NULL && b->refused) {
+        discard(b);
+        return NULL;
+    }
     return b;
 }
 
