@@ -12,6 +12,7 @@
 /* ---- ls ----------------------------------------------------------------- */
 
 enum column {
+    COL_OWNER, /* with --all only */
     COL_NAME,
     COL_ID,
     COL_PROVIDER,
@@ -23,7 +24,7 @@ enum column {
 };
 
 static const char *const titles[COLUMNS] = {
-    "NAME", "ID", "PROVIDER", "STATUS", "AGE", "EXPIRES", "ISOLATION",
+    "OWNER", "NAME", "ID", "PROVIDER", "STATUS", "AGE", "EXPIRES", "ISOLATION",
 };
 
 struct listing {
@@ -55,6 +56,41 @@ static int list_boxes(struct session *s, struct listing *out, struct err *e)
 {
     *out = (struct listing){.session = s};
     return boxes_each(s->services.boxes, &s->ctx, &s->scope, keep_view, out, e);
+}
+
+/* Of every owner: yours, those of runs, and those of HTTP keys. */
+static int list_all_boxes(struct session *s, struct listing *out, struct err *e)
+{
+    const struct str *owners;
+    size_t n;
+
+    *out = (struct listing){.session = s};
+    if (boxes_owners(s->services.boxes, &s->ctx, &owners, &n, e) < 0) {
+        return -1;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct scope theirs;
+        int rc;
+
+        scope_init(&theirs, owners[i], s->services.config->folder);
+        rc = boxes_each(s->services.boxes, &s->ctx, &theirs, keep_view, out, e);
+        scope_fini(&theirs);
+        if (rc < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* The user's own name, and the word for it in --owner. */
+static struct str owner_text(struct str owner)
+{
+    return owner.len > 0 ? owner : S("user");
+}
+
+static struct str owner_typed(struct str typed)
+{
+    return str_eq(typed, S("user")) ? STR_EMPTY : typed;
 }
 
 static struct str status_text(const struct box_view *v)
@@ -95,6 +131,7 @@ static struct str plain(struct arena *a, struct str s)
 
 static void fill_cells(struct arena *a, const struct box_view *v, struct str cells[COLUMNS])
 {
+    cells[COL_OWNER] = plain(a, owner_text(v->row.owner));
     cells[COL_NAME] = plain(a, v->row.name);
     cells[COL_ID] = plain(a, str_head(v->row.id, ID_SHOWN));
     cells[COL_PROVIDER] = plain(a, v->row.provider);
@@ -104,8 +141,9 @@ static void fill_cells(struct arena *a, const struct box_view *v, struct str cel
     cells[COL_ISOLATION] = plain(a, v->alive ? v->info.tier : v->problem);
 }
 
-static void print_table(struct arena *a, const struct listing *l, struct buf *to)
+static void print_table(struct arena *a, const struct listing *l, bool all, struct buf *to)
 {
+    const size_t first = all ? COL_OWNER : COL_NAME;
     struct str(*rows)[COLUMNS] = arena_alloc(a, l->n + 1, sizeof(*rows));
     size_t widths[COLUMNS] = {0};
 
@@ -116,13 +154,13 @@ static void print_table(struct arena *a, const struct listing *l, struct buf *to
         fill_cells(a, &l->views[i], rows[i + 1]);
     }
     for (size_t i = 0; i <= l->n; i++) {
-        for (size_t c = 0; c + 1 < COLUMNS; c++) {
+        for (size_t c = first; c + 1 < COLUMNS; c++) {
             size_t width = cli_width(rows[i][c]);
             widths[c] = width > widths[c] ? width : widths[c];
         }
     }
     for (size_t i = 0; i <= l->n; i++) {
-        for (size_t c = 0; c < COLUMNS; c++) {
+        for (size_t c = first; c < COLUMNS; c++) {
             cli_cell(to, rows[i][c], c + 1 < COLUMNS ? widths[c] + 2 : 0);
         }
         buf_addc(to, '\n');
@@ -136,6 +174,7 @@ static json_t *view_json(const struct box_view *v)
 
     (void)json_object_set_new(o, "id", js_string(v->row.id));
     (void)json_object_set_new(o, "name", js_string(v->row.name));
+    (void)json_object_set_new(o, "owner", js_string(owner_text(v->row.owner)));
     (void)json_object_set_new(o, "provider", js_string(v->row.provider));
     (void)json_object_set_new(o, "status", js_string(status_text(v)));
     (void)json_object_set_new(o, "selected", json_boolean(v->selected));
@@ -170,8 +209,13 @@ static void print_json(const struct listing *l, struct buf *to)
 
 int cmd_ls(struct cli *cli, int argc, char **argv)
 {
-    bool as_json = false;
-    const struct opt opts[] = {{"--json", OPT_FLAG, &as_json}};
+    bool as_json = false, all = false;
+    struct str owner = STR_EMPTY;
+    const struct opt opts[] = {
+        {"--json", OPT_FLAG, &as_json},
+        {"--all", OPT_FLAG, &all},
+        {"--owner", OPT_TEXT, &owner},
+    };
     int status = EXIT_SUCCESS;
     struct err e;
 
@@ -182,9 +226,13 @@ int cmd_ls(struct cli *cli, int argc, char **argv)
     if (at < argc) {
         return cli_misused(cli, "it takes no arguments, but got '%s'", argv[at]);
     }
+    if (all && owner.len > 0) {
+        return cli_misused(cli, "either --all or --owner, not both");
+    }
     struct session session own_session = {0};
     struct listing listing;
-    if (session_open(&session, cli, STR_EMPTY, &e) < 0 || list_boxes(&session, &listing, &e) < 0) {
+    if (session_open(&session, cli, owner_typed(owner), &e) < 0 ||
+        (all ? list_all_boxes(&session, &listing, &e) : list_boxes(&session, &listing, &e)) < 0) {
         return cli_fail(cli, EXIT_FAILURE, "%s", e.msg);
     }
     struct buf text own_buf = {0};
@@ -194,7 +242,7 @@ int cmd_ls(struct cli *cli, int argc, char **argv)
     } else if (listing.n == 0) {
         buf_add(&text, S("no sandboxes\n"));
     } else {
-        print_table(&session.arena, &listing, &text);
+        print_table(&session.arena, &listing, all, &text);
     }
     return cli_print(cli, &text);
 }
@@ -205,10 +253,12 @@ int cmd_exec(struct cli *cli, int argc, char **argv)
 {
     struct cli_env env = {0};
     struct exec_req req = {.shell = SHELL_NONE};
+    struct str owner = STR_EMPTY;
     const struct opt opts[] = {
         {"--timeout", OPT_SECONDS, &req.timeout_ms},
         {"--env", OPT_ENV, &env},
         {"--cwd", OPT_TEXT, &req.cwd},
+        {"--owner", OPT_TEXT, &owner},
     };
     int status = EXIT_SUCCESS;
     struct err e;
@@ -228,7 +278,7 @@ int cmd_exec(struct cli *cli, int argc, char **argv)
         return cli_misused(cli, "which command in %.*s?", STR_ARG(wanted));
     }
     struct session session own_session = {0};
-    if (session_open(&session, cli, STR_EMPTY, &e) < 0) {
+    if (session_open(&session, cli, owner_typed(owner), &e) < 0) {
         return cli_fail(cli, EXIT_OURS, "%s", e.msg);
     }
     struct box *box CLEANUP(box_unref_p) = cli_find(&session, wanted, &e);
@@ -278,7 +328,8 @@ static int remove_all(const struct cli *cli, struct session *s)
 int cmd_rm(struct cli *cli, int argc, char **argv)
 {
     bool all = false;
-    const struct opt opts[] = {{"--all", OPT_FLAG, &all}};
+    struct str owner = STR_EMPTY;
+    const struct opt opts[] = {{"--all", OPT_FLAG, &all}, {"--owner", OPT_TEXT, &owner}};
     int status = EXIT_SUCCESS;
     struct err e;
 
@@ -291,7 +342,7 @@ int cmd_rm(struct cli *cli, int argc, char **argv)
                                     : "which sandbox? Give names or ids, or --all");
     }
     struct session session own_session = {0};
-    if (session_open(&session, cli, STR_EMPTY, &e) < 0) {
+    if (session_open(&session, cli, owner_typed(owner), &e) < 0) {
         return cli_fail(cli, EXIT_FAILURE, "%s", e.msg);
     }
     if (all) {

@@ -33,18 +33,26 @@ static const struct command commands[] = {
      "  --env KEY=VALUE    may be repeated\n"
      "  --cwd FOLDER       inside the sandbox; /workspace\n",
      cmd_run},
-    {"ls", "[--json]", "List your sandboxes", "", cmd_ls},
+    {"ls", "[--json] [--all | --owner OWNER]", "List your sandboxes",
+     "Sandboxes belong to who made them: you (user), or an HTTP key (key:NAME).\n\n"
+     "  --all              those of all owners\n"
+     "  --owner OWNER      those of this one\n",
+     cmd_ls},
     {"exec", "[OPTION]... BOX [--] CMD...", "Run a command in a sandbox that exists",
      "BOX is a name, an id, or the first 12 digits of an id. Exit statuses as with run.\n\n"
      "  --timeout SECONDS  kill the command after so long\n"
      "  --env KEY=VALUE    may be repeated\n"
-     "  --cwd FOLDER       inside the sandbox; /workspace\n",
+     "  --cwd FOLDER       inside the sandbox; /workspace\n"
+     "  --owner OWNER      a sandbox of this owner, see \"anybox help ls\"\n",
      cmd_exec},
     {"cp", "SRC DST", "Copy a file into a sandbox or out of one",
      "One of the two is BOX:PATH; a relative PATH is below /workspace. Missing folders in the\n"
      "sandbox are made. Permissions are kept, times and owners are not.\n",
      cmd_cp},
-    {"rm", "BOX... | --all", "Delete sandboxes and everything in them", "", cmd_rm},
+    {"rm", "[--owner OWNER] BOX... | --all", "Delete sandboxes and everything in them",
+     "  --all              all of the owner's, who is you unless --owner says otherwise\n"
+     "  --owner OWNER      see \"anybox help ls\"\n",
+     cmd_rm},
     {"image", "make | list | rm", "Root file systems that local sandboxes can be made of",
      "  make [NAME] [--suite SUITE] [--mirror URL] [--include PACKAGE,PACKAGE...]\n"
      "           a small Debian by debootstrap, named debian unless NAME is given; suite and\n"
@@ -56,6 +64,11 @@ static const struct command commands[] = {
      "too. Sandboxes share it and never change it: what they write is their own. In a\n"
      "sandbox with an image commands are root, without root's special rights.\n",
      cmd_image},
+    {"key", "add NAME | list | rm NAME", "API keys for clients of the HTTP server",
+     "A key stands for a client: the sandboxes that it makes are its own, and no other key sees\n"
+     "them. add prints the new key, which is shown only then; rm ends a key at once, also for a\n"
+     "server that is running. Keys can be in the configuration too (http.keys, http.key_file).\n",
+     cmd_key},
     {"doctor", "[--json]", "Tell what works here, what does not, and the exact fix",
      "The exit status is 1 when something that anybox needs is missing.\n", cmd_doctor},
     {"demo", "", "A guided tour over MCP on this machine; it ends by itself",

@@ -19,10 +19,11 @@
 struct boxes;
 struct config;
 
-/* Who asks, and what they have selected: one per stdio process, later one per HTTP
- * session or key. */
+/* Who asks, and what they have selected: one per stdio process, one per HTTP session or key.
+ * Boxes belong to the owner that made them. Others do not see them, not by name, id or
+ * "provider:ref", and may use the same names. */
 struct scope {
-    struct str owner;  /* "" the user */
+    struct str owner;  /* "" the user at stdio and at the command line, "key:<name>" over HTTP */
     struct str folder; /* seeds the selection and names the default box */
     pthread_mutex_t lock;
     char selected[72]; /* a box id; guarded by lock */
@@ -87,6 +88,12 @@ typedef int box_view_fn(void *arg, const struct box_view *view, struct box *box,
  * what they left is swept. `box` is NULL where no handle could be had. */
 int boxes_each(struct boxes *bs, const struct ctx *ctx, struct scope *scope, box_view_fn *each,
                void *arg, struct err *e) MUST_CHECK;
+
+/* Is this box of the owner's, by its whole id? */
+bool boxes_owns(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct str id);
+/* The owners that have live boxes, in order, in ctx->arena: for the operator. */
+int boxes_owners(struct boxes *bs, const struct ctx *ctx, const struct str **out, size_t *n,
+                 struct err *e) MUST_CHECK;
 
 typedef int provider_fn(void *arg, struct provider *p, struct err *e);
 /* Each configured provider, for `anybox doctor`. */

@@ -69,13 +69,42 @@ static int look_only(void *arg, const struct box_view *view, struct box *box, st
     return 0;
 }
 
+static int look_at_all(struct boxes *bs, const struct ctx *ctx, struct err *e)
+{
+    const struct str *owners;
+    size_t n;
+
+    if (boxes_owners(bs, ctx, &owners, &n, e) < 0) {
+        return -1;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct scope theirs;
+        int rc;
+
+        scope_init(&theirs, owners[i], STR_EMPTY);
+        rc = boxes_each(bs, ctx, &theirs, look_only, NULL, e);
+        scope_fini(&theirs);
+        if (rc < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 static int fail_full(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct err *e)
 {
-    return err_set(
-        e, ERR_LIMIT,
-        "there are already %lld sandboxes, as many as local.max_boxes allows: delete one "
-        "with delete_sandbox; existing: %.*s",
-        (long long)bs->config->max_boxes, STR_ARG(name_list(bs, ctx, scope->owner)));
+    struct str yours = name_list(bs, ctx, scope->owner);
+
+    if (yours.len == 0) {
+        return err_set(e, ERR_LIMIT,
+                       "there are already %lld sandboxes, as many as local.max_boxes allows, and "
+                       "none of them is yours: try again later, or ask the operator",
+                       (long long)bs->config->max_boxes);
+    }
+    return err_set(e, ERR_LIMIT,
+                   "there are already %lld sandboxes, as many as local.max_boxes allows: delete "
+                   "one with delete_sandbox; existing: %.*s",
+                   (long long)bs->config->max_boxes, STR_ARG(yours));
 }
 
 int create_claim(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
@@ -96,8 +125,8 @@ int create_claim(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
     if (e->kind != ERR_LIMIT || max == 0) {
         return -1;
     }
-    /* Boxes that died unseen count until somebody looks. */
-    if (boxes_each(bs, ctx, scope, look_only, NULL, e) < 0) {
+    /* Boxes that died unseen count until somebody looks, whoever's they were. */
+    if (look_at_all(bs, ctx, e) < 0) {
         return -1;
     }
     if (store_add_box(bs->store, row, max, e) == 0) {

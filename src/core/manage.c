@@ -115,3 +115,27 @@ int boxes_each(struct boxes *bs, const struct ctx *ctx, struct scope *scope, box
     boxes_sweep(bs, ctx);
     return 0;
 }
+
+/* ---- whose ----------------------------------------------------------------------------- */
+
+bool boxes_owns(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct str id)
+{
+    struct cached found;
+    struct box_row row;
+    struct err ignored;
+
+    if (id.len != STORE_ID_LEN) {
+        return false;
+    }
+    if (cache_by_id(&bs->cache, scope->owner, id, &found)) {
+        box_unref(found.box);
+        return true;
+    }
+    return store_box_by_id(bs->store, ctx->arena, scope->owner, id, &row, &ignored) == 0;
+}
+
+int boxes_owners(struct boxes *bs, const struct ctx *ctx, const struct str **out, size_t *n,
+                 struct err *e)
+{
+    return store_owners(bs->store, ctx->arena, out, n, e);
+}

@@ -38,6 +38,11 @@ uint64_t output_lines(const struct output *o); /* newlines seen in both streams 
 /* Reads "<id>" of an "output:<id>" path. ERR_NOT_FOUND says that it is no longer kept. */
 int output_read(struct str state_dir, struct str id, int64_t from, int64_t max, struct arena *arena,
                 struct str *bytes, int64_t *size, struct err *e) MUST_CHECK;
+/* Which box it is of: whether the caller may read it is the caller's question. */
+int output_box(struct str state_dir, struct str id, struct arena *arena, struct str *box_id,
+               struct err *e) MUST_CHECK;
+/* The ERR_NOT_FOUND of both, for one that is somebody else's. */
+int output_unknown(struct str id, struct err *e);
 /* The box is gone: so are its outputs. */
 void output_drop(struct str state_dir, struct str box_id);
 

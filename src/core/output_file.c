@@ -164,7 +164,7 @@ int output_file_new(const char *folder, const char *id, const char *suffix)
 
 /* ---- reading it later ---------------------------------------------------------------- */
 
-static int no_output(struct str id, struct err *e)
+int output_unknown(struct str id, struct err *e)
 {
     return err_set(
         e, ERR_NOT_FOUND,
@@ -173,8 +173,8 @@ static int no_output(struct str id, struct err *e)
         STR_ARG(str_head(id, 40)), OUTPUT_FILES);
 }
 
-/* The file of that name in whichever box's folder; -1: in none. */
-static int find_file(const char *outputs, const char *name)
+/* The file of that name in whichever box's folder, whose id is copied; -1: in none. */
+static int find_file(const char *outputs, const char *name, char box_id[BOX_ID_MAX + 1])
 {
     DIR *dir = opendir(outputs);
     const struct dirent *entry;
@@ -192,6 +192,9 @@ static int find_file(const char *outputs, const char *name)
         box = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         if (box >= 0) {
             found = openat(box, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        }
+        if (found >= 0) {
+            (void)snprintf(box_id, BOX_ID_MAX + 1, "%.*s", BOX_ID_MAX, entry->d_name);
         }
     }
     (void)closedir(dir);
@@ -222,19 +225,37 @@ static int read_piece(int fd, int64_t from, int64_t max, struct arena *arena, st
     return 0;
 }
 
+int output_box(struct str state_dir, struct str id, struct arena *arena, struct str *box_id,
+               struct err *e)
+{
+    own_mem char *outputs = folder_path(state_dir, STR_EMPTY);
+    char found[BOX_ID_MAX + 1];
+    own_fd int fd = -1;
+
+    if (valid_file(id)) {
+        fd = find_file(outputs, arena_cstr(arena, id), found);
+    }
+    if (fd < 0) {
+        return output_unknown(id, e);
+    }
+    *box_id = arena_str(arena, str_from(found));
+    return 0;
+}
+
 int output_read(struct str state_dir, struct str id, int64_t from, int64_t max, struct arena *arena,
                 struct str *bytes, int64_t *size, struct err *e)
 {
     own_mem char *outputs = folder_path(state_dir, STR_EMPTY);
+    char box_id[BOX_ID_MAX + 1];
     own_fd int fd = -1;
     struct stat st;
 
     if (!valid_file(id)) {
-        return no_output(id, e);
+        return output_unknown(id, e);
     }
-    fd = find_file(outputs, arena_cstr(arena, id));
+    fd = find_file(outputs, arena_cstr(arena, id), box_id);
     if (fd < 0 || fstat(fd, &st) < 0) {
-        return no_output(id, e);
+        return output_unknown(id, e);
     }
     max = max < OUTPUT_FILE_MAX ? max : OUTPUT_FILE_MAX;
     from = from < (int64_t)st.st_size ? from : (int64_t)st.st_size;

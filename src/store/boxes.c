@@ -402,3 +402,39 @@ int store_each_box(struct store *s, struct arena *a, struct str owner, bool with
     } while (page->n == PAGE_ROWS);
     return 0;
 }
+
+/* Each step seeks the next owner in the index, however many rows each has. */
+int store_owners(struct store *s, struct arena *a, const struct str **out, size_t *n, struct err *e)
+{
+    LOCKED(&s->lock);
+    sqlite3_stmt *stmt own_stmt = NULL;
+    struct str *owners = NULL;
+    size_t cap = 0;
+    int rc;
+
+    *n = 0;
+    if (db_open(s, e) < 0 ||
+        db_prepare(s,
+                   "WITH RECURSIVE o(owner) AS ("
+                   " SELECT min(owner) FROM boxes INDEXED BY boxes_not_ended WHERE state <> 2"
+                   " UNION ALL SELECT (SELECT min(owner) FROM boxes INDEXED BY boxes_not_ended"
+                   "  WHERE state <> 2 AND owner > o.owner) FROM o WHERE o.owner IS NOT NULL)"
+                   "SELECT owner FROM o WHERE owner IS NOT NULL",
+                   &stmt, e) < 0) {
+        return -1;
+    }
+    for (rc = db_step(s, stmt, e); rc > 0; rc = db_step(s, stmt, e)) {
+        if (*n == cap) {
+            struct str *larger = arena_alloc(a, 2 * cap + 16, sizeof(*larger));
+
+            for (size_t i = 0; i < *n; i++) {
+                larger[i] = owners[i];
+            }
+            owners = larger;
+            cap = 2 * cap + 16;
+        }
+        owners[(*n)++] = db_column_str(stmt, 0, a);
+    }
+    *out = owners;
+    return rc < 0 ? -1 : 0;
+}

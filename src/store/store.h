@@ -39,7 +39,7 @@ enum row_state {
 
 struct box_row {
     struct str id;       /* 32 hex digits: the sandbox_id */
-    struct str owner;    /* "" for the user, later the HTTP key's id */
+    struct str owner;    /* "" for the user, "key:<name>" for who has that HTTP key */
     struct str name;     /* unique among the owner's rows that are not ended */
     struct str provider; /* the configured name, "local" */
     struct str ref;      /* for provider_attach() */
@@ -76,6 +76,9 @@ int store_count_boxes(struct store *s, struct str owner, int64_t *out, struct er
  * end the loop by failing. */
 int store_each_box(struct store *s, struct arena *a, struct str owner, bool with_ended,
                    box_row_fn *each, void *arg, struct err *e) MUST_CHECK;
+/* Who has boxes that are not ended, in order, in the arena. */
+int store_owners(struct store *s, struct arena *a, const struct str **out, size_t *n, struct err *e)
+    MUST_CHECK;
 int store_prune(struct store *s, int64_t ended_before_ms, struct err *e) MUST_CHECK;
 
 /* ---- selections: seeds the next process of the same user and folder ---------- */

@@ -64,10 +64,18 @@ static int fetch(void *arg, struct call *c, struct box *b, struct str id, struct
 
 static int fetch_output(struct call *c, struct piece *p, struct str id, struct err *e)
 {
+    struct str state_dir = c->services->config->state_dir;
     struct str bytes = STR_EMPTY;
+    struct str box_id = STR_EMPTY;
 
-    if (output_read(c->services->config->state_dir, id, p->args->offset, wanted(p->args),
-                    c->ctx->arena, &bytes, &p->file_size, e) < 0) {
+    if (output_box(state_dir, id, c->ctx->arena, &box_id, e) < 0) {
+        return -1;
+    }
+    if (!boxes_owns(c->services->boxes, c->ctx, c->scope, box_id)) {
+        return output_unknown(id, e);
+    }
+    if (output_read(state_dir, id, p->args->offset, wanted(p->args), c->ctx->arena, &bytes,
+                    &p->file_size, e) < 0) {
         return -1;
     }
     buf_add(&p->bytes, bytes);

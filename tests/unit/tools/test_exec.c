@@ -274,6 +274,24 @@ static void long_output_is_cut_and_readable_whole(void **state)
     assert_json(piece, "file_size", json_integer(988890));
 }
 
+static void a_kept_output_is_its_owners(void **state)
+{
+    struct fake *f = *state;
+    own_json json_t *o = NULL;
+    const char *at;
+    char arguments[128];
+
+    f->exec = prints_much;
+    o = fake_ok(f, "exec_bash", "{\"command\":\"x\",\"max_output_chars\":1000}");
+    at = strstr(json_string_value(js_get(o, "stdout")), "output:");
+    assert_non_null(at);
+    (void)snprintf(arguments, sizeof(arguments), "{\"remote_path\":\"%.19s\"}", at);
+    f->scope.owner = S("key:other");
+    json_decref(fake_fails(f, "read_remote_file", arguments, "not_found", "there is no output"));
+    f->scope.owner = STR_EMPTY;
+    json_decref(fake_ok(f, "read_remote_file", arguments));
+}
+
 static void however_much_is_asked_for_the_answer_fits(void **state)
 {
     struct fake *f = *state;
@@ -462,6 +480,7 @@ int main(void)
         FAKE_TEST(what_did_not_start_is_an_error),
         FAKE_TEST(a_command_of_a_mebibyte_is_taken_and_more_is_not),
         FAKE_TEST(long_output_is_cut_and_readable_whole),
+        FAKE_TEST(a_kept_output_is_its_owners),
         FAKE_TEST(however_much_is_asked_for_the_answer_fits),
         FAKE_TEST(a_default_box_that_ended_is_made_again),
         FAKE_TEST(a_named_box_that_ended_is_not_replaced),
