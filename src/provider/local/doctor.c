@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/id.h"
 #include "base/own.h"
 #include "provider/local/local.h"
 #include "provider/local/obstacle.h"
 
-#define TRIAL_MS 20000
+#define TRIAL_MS    20000
+#define SUBUIDS_MAX (4u << 20)
 
 /* What came of the trial box. */
 struct trial {
@@ -83,6 +85,27 @@ static int exam_userns(const struct exam *x, struct err *e)
                 STR_EMPTY, e);
 }
 
+/* For a range that nobody has; where useradd begins, if nobody has any. */
+static struct str subuids_fix(struct arena *a)
+{
+    static const char *const files[] = {"/etc/subuid", "/etc/subgid"};
+    uint32_t first = 100000;
+    for (size_t i = 0; i < COUNTOF(files); i++) {
+        struct str text;
+        struct err ignored;
+        if (fd_read_file(AT_FDCWD, files[i], SUBUIDS_MAX, a, &text, &ignored) == 0) {
+            uint32_t end = uids_parse_end(text);
+            first = end > first ? end : first;
+        }
+    }
+    if (first >= UID_FIRST - UID_RANGE) {
+        return S("give the user 65,536 free ids in /etc/subuid and in /etc/subgid");
+    }
+    uint32_t last = first + UID_RANGE - 1;
+    return arena_printf(a, "sudo usermod --add-subuids %u-%u --add-subgids %u-%u \"$USER\"", first,
+                        last, first, last);
+}
+
 static int exam_uids(const struct exam *x, struct err *e)
 {
     if (x->mode == UID_ROOT) {
@@ -94,6 +117,11 @@ static int exam_uids(const struct exam *x, struct err *e)
             x->ctx->arena, "a range from /etc/subuid, %u on, by newuidmap", x->subuids.uid);
         return tell(x, CHECK_OK, "user ids", found, STR_EMPTY, e);
     }
+    if (x->facts.root) {
+        return tell(x, CHECK_WARN, "user ids",
+                    S("one, shared by sandbox and init: root has too few ids here"),
+                    S("run anybox as an ordinary user with a range in /etc/subuid"), e);
+    }
     if (!uids_can_map()) {
         return tell(x, CHECK_WARN, "user ids",
                     S("one, shared by sandbox and init: newuidmap is missing"),
@@ -101,8 +129,7 @@ static int exam_uids(const struct exam *x, struct err *e)
     }
     return tell(x, CHECK_WARN, "user ids",
                 S("one, shared by sandbox and init: no range in /etc/subuid and /etc/subgid"),
-                S("sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 \"$USER\""),
-                e);
+                subuids_fix(x->ctx->arena), e);
 }
 
 /* Makes an empty set of cgroups with all three limits, and removes it. */

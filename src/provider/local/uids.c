@@ -23,6 +23,26 @@ enum { NEED_SETGID = 6, NEED_SETUID = 7 };
 
 /* ---- parsers ---------------------------------------------------------------------- */
 
+uint32_t uids_parse_end(struct str text)
+{
+    int64_t end = 0;
+    while (text.len > 0) {
+        struct str rest = STR_EMPTY;
+        struct str tail = STR_EMPTY;
+        struct str line = str_cut(text, '\n', &text);
+        (void)str_cut(line, ':', &rest);
+        struct str start = str_cut(rest, ':', &tail);
+        int64_t from = 0;
+        int64_t many = 0;
+        struct err ignored;
+        if (str_to_i64(start, 0, UINT32_MAX, &from, &ignored) == 0 &&
+            str_to_i64(tail, 0, UINT32_MAX, &many, &ignored) == 0 && from + many > end) {
+            end = from + many;
+        }
+    }
+    return end < UINT32_MAX ? (uint32_t)end : UINT32_MAX;
+}
+
 bool uids_parse_sub(struct str text, struct str name, uint32_t uid, uint32_t *first,
                     uint32_t *count)
 {

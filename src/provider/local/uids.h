@@ -49,6 +49,8 @@ bool uids_can_map(void); /* newuidmap and newgidmap are there */
 /* The first range of at least UID_RANGE ids that a /etc/subuid text gives to this user. */
 bool uids_parse_sub(struct str text, struct str name, uint32_t uid, uint32_t *first,
                     uint32_t *count);
+/* The first id behind all ranges that a /etc/subuid text gives to anybody; 0: it gives none. */
+uint32_t uids_parse_end(struct str text);
 /* Does a /proc/PID/uid_map text map all of [first, first + count)? */
 bool uids_parse_map(struct str text, uint32_t first, uint32_t count);
 /* The effective capabilities in a /proc/PID/status text; 0 when it has none. */

@@ -36,6 +36,15 @@ static void test_maps(void **state)
     assert_false(uids_parse_map(STR_EMPTY, 0, 1));
 }
 
+static void test_the_end_of_all_ranges(void **state)
+{
+    (void)state;
+    assert_int_equal(uids_parse_end(S("a:100000:65536\nb:300000:10\nc:165536:65536\n")), 300010);
+    assert_int_equal(uids_parse_end(S("a:x:1\n\nb:5\nc:7:8")), 15);
+    assert_int_equal(uids_parse_end(S("a:4294967295:4294967295\n")), UINT32_MAX);
+    assert_int_equal(uids_parse_end(STR_EMPTY), 0);
+}
+
 static void test_capabilities(void **state)
 {
     (void)state;
@@ -52,6 +61,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_subuids),
         cmocka_unit_test(test_maps),
+        cmocka_unit_test(test_the_end_of_all_ranges),
         cmocka_unit_test(test_capabilities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
