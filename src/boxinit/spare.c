@@ -22,8 +22,8 @@
 #include "boxinit/fds.h"
 #include "boxinit/server.h"
 
-#define ORDER_MAX (32u << 10)              /* a pipe holds 64 KiB, or 8 for who has many */
-#define DELAY_MS  3                        /* let who got the answer have the processor first */
+#define ORDER_MAX (32u << 10)          /* a pipe holds 64 KiB, or 8 for who has many */
+#define DELAY_MS  3                    /* let who got the answer have the processor first */
 #define KEEP_MS   ((int64_t)60 * 1000) /* a box that rests has no spare */
 
 static void forget(struct server *s)
