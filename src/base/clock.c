@@ -18,6 +18,14 @@ int64_t clock_mono_ms(void)
     return now_ms(CLOCK_MONOTONIC);
 }
 
+int64_t clock_mono_us(void)
+{
+    struct timespec now = {0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
 int64_t clock_boot_ms(void)
 {
     return now_ms(CLOCK_BOOTTIME);

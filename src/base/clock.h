@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 int64_t clock_mono_ms(void); /* CLOCK_MONOTONIC: deadlines, durations, idle time */
+int64_t clock_mono_us(void); /* the same in microseconds, to measure with */
 int64_t clock_boot_ms(void); /* CLOCK_BOOTTIME: goes on while suspended; lifetimes */
 int64_t clock_wall_ms(void); /* since 1970 */
 

@@ -29,8 +29,11 @@ struct config {
     struct str toolset; /* "default", "remote-sandbox"...: --toolset, else argv[0], else default */
     int64_t max_calls;  /* concurrent tool calls; 64 */
     /* [http]; lists are texts with commas between them, for str_cut() */
-    struct str http_keys;     /* "name:key" each, or "key": secrets */
-    struct str http_key_file; /* the same, one on a line; empty: none */
+    struct str http_keys;      /* "name:key" each, or "key": secrets */
+    struct str http_key_file;  /* the same, one on a line; empty: none */
+    int64_t http_link_ttl_s;   /* how long a link to a file is good */
+    int64_t http_max_upload;   /* bytes of a file that is put */
+    int64_t http_open_metrics; /* 1: /metrics needs no key */
     /* [log] */
     struct str log_level;  /* "warning"; ANYBOX_LOG, MCP_LOG_LEVEL */
     struct str log_file;   /* empty: stderr */

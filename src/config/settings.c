@@ -43,6 +43,13 @@ enum setting_type {
       "then config): at least 16 letters, digits and -._~+/ each")                                 \
     X("http.key_file", PATH, http_key_file, 0, 4096, NO_ZERO, "", "ANYBOX_HTTP_KEY_FILE",          \
       "file with such keys, one on a line; only you may be able to read it")                       \
+    X("http.link_ttl", SECONDS, http_link_ttl_s, 1, 31536000, NO_ZERO, "3600",                     \
+      "ANYBOX_HTTP_LINK_TTL",                                                                      \
+      "seconds for which a link to a file of a sandbox, as tools hand them out, is good")          \
+    X("http.max_upload", SIZE, http_max_upload, 1, SIZE_TOP, NO_ZERO, "4g",                        \
+      "ANYBOX_HTTP_MAX_UPLOAD", "size of a file that is sent with PUT /sandbox/file, at most")     \
+    X("http.open_metrics", BOOLEAN, http_open_metrics, 0, 1, NO_ZERO, "false",                     \
+      "ANYBOX_HTTP_OPEN_METRICS", "whether GET /metrics needs no key")                             \
     X("log.level", LEVEL, log_level, 0, 16, NO_ZERO, "warning",                                    \
       "ANYBOX_LOG_LEVEL, ANYBOX_LOG, MCP_LOG_LEVEL", "debug, info, warning, error, critical, off") \
     X("log.file", PATH, log_file, 0, 4096, NO_ZERO, "", "ANYBOX_LOG_FILE",                         \

@@ -114,6 +114,11 @@ void boxes_free(struct boxes *bs)
     free(bs);
 }
 
+int boxes_count(struct boxes *bs, int64_t *out, struct err *e)
+{
+    return store_count_all_boxes(bs->store, out, e);
+}
+
 int boxes_each_provider(struct boxes *bs, provider_fn *each, void *arg, struct err *e)
 {
     for (size_t i = 0; i < bs->n_providers; i++) {

@@ -94,6 +94,8 @@ bool boxes_owns(struct boxes *bs, const struct ctx *ctx, struct scope *scope, st
 /* The owners that have live boxes, in order, in ctx->arena: for the operator. */
 int boxes_owners(struct boxes *bs, const struct ctx *ctx, const struct str **out, size_t *n,
                  struct err *e) MUST_CHECK;
+/* How many boxes of all owners have not ended, as far as the database knows. */
+int boxes_count(struct boxes *bs, int64_t *out, struct err *e) MUST_CHECK;
 
 typedef int provider_fn(void *arg, struct provider *p, struct err *e);
 /* Each configured provider, for `anybox doctor`. */

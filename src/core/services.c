@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "core/boxes.h"
+#include "core/metrics.h"
 #include "core/token.h"
 #include "store/store.h"
 
@@ -42,6 +43,7 @@ int services_init(struct services *s, const struct config_flags *flags, struct e
     start_log(s->config);
     s->store = store_new(s->config->state_dir);
     s->tokens = tokens_new(s->config->state_dir);
+    s->metrics = metrics_new();
     s->boxes = boxes_new(s->config, s->store, e);
     if (s->boxes == NULL) {
         services_fini(s);
@@ -58,6 +60,7 @@ void services_fini(struct services *s)
     boxes_free(s->boxes);
     tokens_free(s->tokens);
     store_free(s->store);
+    metrics_free(s->metrics);
     if (s->config != NULL) {
         config_fini(s->config);
         free(s->config);

@@ -13,13 +13,15 @@ struct store;
 struct boxes;
 struct pool;
 struct tokens;
+struct metrics;
 
 struct services {
     struct config *config;
     struct store *store;
     struct boxes *boxes;
-    struct tokens *tokens; /* signed texts for clients */
-    struct pool *calls;    /* runs tool calls; up to twice max_calls threads */
+    struct tokens *tokens;   /* signed texts for clients */
+    struct metrics *metrics; /* of tool calls */
+    struct pool *calls;      /* runs tool calls; up to twice max_calls threads */
 };
 
 int services_init(struct services *s, const struct config_flags *flags, struct err *e) MUST_CHECK;

@@ -175,6 +175,7 @@ static struct running *new_running(const struct exchange *x, const struct job *j
         .services = x->peer->mcp->services,
         .scope = x->peer->scope,
         .toolsets = x->peer->mcp->toolsets,
+        .link_base = x->peer->link_base,
         .progress = r->token.len > 0 ? send_progress : NULL,
     };
     ask_init(r, client_can(x));

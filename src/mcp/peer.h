@@ -40,6 +40,7 @@ struct peer {
     const struct peer_ops *ops;
     struct mcp *mcp;
     struct scope *scope;
+    struct str link_base; /* for struct call; lives as long as the peer */
     pthread_mutex_t lock;
     int legacy;          /* enum revision that initialize agreed on, 0 before; guarded by lock */
     unsigned can;        /* enum client_can, as told by initialize; guarded by lock */

@@ -351,6 +351,20 @@ int store_count_boxes(struct store *s, struct str owner, int64_t *out, struct er
     return 0;
 }
 
+int store_count_all_boxes(struct store *s, int64_t *out, struct err *e)
+{
+    LOCKED(&s->lock);
+    sqlite3_stmt *stmt own_stmt = NULL;
+
+    if (db_open(s, e) < 0 ||
+        db_prepare(s, "SELECT count(*) FROM boxes WHERE state <> 2", &stmt, e) < 0 ||
+        db_step(s, stmt, e) < 0) {
+        return -1;
+    }
+    *out = sqlite3_column_int64(stmt, 0);
+    return 0;
+}
+
 struct page {
     struct box_row rows[PAGE_ROWS];
     size_t n;

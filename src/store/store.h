@@ -72,6 +72,7 @@ int store_box_by_ref(struct store *s, struct arena *a, struct str owner, struct 
                      struct str ref, struct box_row *out, struct err *e) MUST_CHECK;
 int store_count_boxes(struct store *s, struct str owner, int64_t *out, struct err *e)
     MUST_CHECK; /* that are not ended */
+int store_count_all_boxes(struct store *s, int64_t *out, struct err *e) MUST_CHECK; /* of all */
 /* In order of creation, in pages: the database is not locked while `each` runs, which may
  * end the loop by failing. */
 int store_each_box(struct store *s, struct arena *a, struct str owner, bool with_ended,

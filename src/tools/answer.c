@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "core/link.h"
 
 struct box_want answer_want(const struct box_args *box)
 {
@@ -205,4 +206,17 @@ json_t *answer_names(struct call *c)
     /* The answer is about another mistake: what can be listed is listed. */
     (void)!boxes_each(c->services->boxes, c->ctx, c->scope, add_name, names, &ignored);
     return names;
+}
+
+struct str answer_link(struct call *c, struct str box_id, struct str path)
+{
+    struct link_to to = {.owner = c->scope->owner, .box = box_id, .path = path};
+    struct str url = STR_EMPTY;
+    struct err ignored;
+
+    if (c->link_base.len == 0 ||
+        link_make(c->services, c->link_base, &to, c->ctx->arena, &url, &ignored) < 0) {
+        return STR_EMPTY;
+    }
+    return url;
 }

@@ -59,6 +59,9 @@ json_t *answer_limits(const struct box_view *v);
 void answer_box(json_t *o, const struct box_view *v);
 /* host, port, user, connection_alive and connection_error. */
 void answer_connection(json_t *o, const struct box_view *v);
+/* A link by which a browser can read a file of a box; empty on stdio, and when none can be
+ * made. In the arena. */
+struct str answer_link(struct call *c, struct str box_id, struct str path);
 /* The names of the boxes that exist. */
 json_t *answer_names(struct call *c);
 

@@ -28,6 +28,7 @@ struct piece {
     struct str path;
     struct buf bytes;
     int64_t file_size;
+    struct str link; /* to the whole file; empty: none */
 };
 
 /* ---- fetching ------------------------------------------------------------------------ */
@@ -53,12 +54,12 @@ static int fetch(void *arg, struct call *c, struct box *b, struct str id, struct
     struct sink sink = {.write = keep, .arg = p};
     struct file_info info = {0};
 
-    (void)id;
     buf_clear(&p->bytes);
     if (box_file_read(b, c->ctx, p->path, p->args->offset, wanted(p->args), &sink, &info, e) < 0) {
         return files_explain(c, b, p->path, FILE_REGULAR, e);
     }
     p->file_size = info.size;
+    p->link = answer_link(c, id, p->path);
     return 0;
 }
 
@@ -183,6 +184,9 @@ static json_t *answer(struct call *c, struct piece *p)
                                   json_integer(args->offset + (json_int_t)text.len));
     }
     (void)json_object_set_new(o, "encoding", json_string(base64 ? "base64" : "utf-8"));
+    if (more || base64) {
+        answer_str_if(o, "file_link", p->link);
+    }
     return o;
 }
 

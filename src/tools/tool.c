@@ -1,7 +1,9 @@
 /* tool.c - find a tool, show it, run it, and turn whatever happened into an answer. */
 #include "tools/tool.h"
 
+#include "base/clock.h"
 #include "base/plain.h"
+#include "core/metrics.h"
 #include "json/js.h"
 
 static const struct {
@@ -116,21 +118,34 @@ static int check_config(const struct tool *t, const struct call *c, struct err *
                    STR_ARG(config->problem));
 }
 
-void tool_call(const struct tool *t, struct call *c, json_t *arguments, struct buf *text,
-               bool *is_error)
+/* Tools that shape their own error say its code in it, like all others. */
+static enum err_kind kind_of(const json_t *answer)
+{
+    struct str code = js_str(js_get(answer, "code"));
+
+    for (int kind = ERR_NONE + 1; kind < ERR_KINDS; kind++) {
+        if (str_eq(code, str_from(err_kind_name((enum err_kind)kind)))) {
+            return (enum err_kind)kind;
+        }
+    }
+    return ERR_BUG;
+}
+
+static void run_tool(const struct tool *t, struct call *c, json_t *arguments, struct buf *text)
 {
     struct err e = {0};
     own_json json_t *answer = NULL;
     own_json json_t *too_large = NULL;
     const void *args = tool_decode(t, arguments, c->ctx->arena, &e);
 
-    c->is_error = false;
-    c->asked = false;
     if (args == NULL || check_config(t, c, &e) < 0 || t->run(c, args, &answer, &e) < 0) {
         json_decref(answer);
         answer = error_answer(&e);
         c->is_error = true;
         c->asked = false;
+    }
+    if (c->is_error) {
+        c->failed = kind_of(answer);
     }
     if (!c->asked && !dump(answer, text)) {
         (void)err_set(&e, ERR_LIMIT,
@@ -139,7 +154,22 @@ void tool_call(const struct tool *t, struct call *c, json_t *arguments, struct b
                       t->name, TOOL_TEXT_MAX);
         too_large = error_answer(&e);
         c->is_error = true;
+        c->failed = ERR_LIMIT;
         (void)dump(too_large, text);
     }
+}
+
+void tool_call(const struct tool *t, struct call *c, json_t *arguments, struct buf *text,
+               bool *is_error)
+{
+    struct metrics *metrics = c->services->metrics;
+    int64_t began_us = clock_mono_us();
+
+    c->is_error = false;
+    c->asked = false;
+    c->failed = ERR_NONE;
+    metrics_begin(metrics);
+    run_tool(t, c, arguments, text);
+    metrics_end(metrics, t->name, c->failed, clock_mono_us() - began_us);
     *is_error = c->is_error;
 }

@@ -125,6 +125,10 @@ struct call {
     struct scope *scope;
     unsigned toolsets; /* shown to this client; compat shapes depend on it */
     bool is_error;     /* a tool may set it: the answer stands, but marked isError */
+    /* What an answer that is an error has as its code; ERR_NONE for others. By tool_call(). */
+    enum err_kind failed;
+    /* Where clients reach our file links, "http://host:port"; empty: nowhere (stdio). */
+    struct str link_base;
     /* Tells the client how it goes; cheap to call often. NULL: it did not ask for that. */
     void (*progress)(struct call *c, struct str message);
     unsigned can; /* enum client_can; 0: this client cannot be asked */

@@ -123,7 +123,7 @@ int32_t http_revision_date(struct str value);
 /* How a file of a box is sent. Who made it is not trusted: what a browser would run or draw
  * with scripts is never shown inline, and every answer has X-Content-Type-Options: nosniff
  * and HTTP_FILE_CSP. */
-struct file_type {
+struct download_type {
     const char *type;  /* for Content-Type */
     bool shown_inline; /* else as an attachment */
 };
@@ -131,7 +131,7 @@ struct file_type {
 #define HTTP_FILE_CSP "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 /* By the end of the name; what is not known is application/octet-stream. */
-struct file_type http_file_type(struct str name);
+struct download_type http_file_type(struct str name);
 /* The value of Content-Disposition: inline or attachment, and the last part of the path as
  * file name, in ASCII for all and exactly (filename*) when that is not the same. Control
  * characters, quotes and path separators never get into it. */

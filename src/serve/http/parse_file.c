@@ -11,7 +11,7 @@
  * active or have viewers that are, and are downloaded. */
 static const struct {
     const char *ends; /* with spaces between them */
-    struct file_type type;
+    struct download_type type;
 } types[] = {
     {"gz tgz", {"application/gzip", false}},
     {"ipynb", {"application/json", false}},
@@ -67,7 +67,7 @@ static bool has_word(const char *words, struct str word)
     return false;
 }
 
-struct file_type http_file_type(struct str name)
+struct download_type http_file_type(struct str name)
 {
     size_t at = name.len;
 
@@ -81,7 +81,7 @@ struct file_type http_file_type(struct str name)
             }
         }
     }
-    return (struct file_type){"application/octet-stream", false};
+    return (struct download_type){"application/octet-stream", false};
 }
 
 /* The last part, whichever system's separators it was written with. */
