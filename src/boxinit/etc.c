@@ -44,7 +44,7 @@ static int add_line(const char *path, struct str line, struct err *e)
     struct stat is;
     int fd own_fd = open(path, O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-    arena_init(&a, 2 * PASSWD_MAX);
+    arena_init(&a, (size_t)2 * PASSWD_MAX);
     if (fd < 0 || fstat(fd, &is) < 0 || !S_ISREG(is.st_mode) || is.st_size > PASSWD_MAX) {
         return 0;
     }

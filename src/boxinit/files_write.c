@@ -137,15 +137,67 @@ static int take_chunks(struct worker *w, const struct request *r, int to, int wh
     return why != 0 ? worker_fail(w, why, r->path, "write", e) : 0;
 }
 
-/* Gives the nameless file its name. 0, or the errno. */
-static int give_name(int fd, const struct target *t, bool new_only)
+/* The new file before it has the name that it is to have. */
+struct spool {
+    int fd;
+    char part[PATH_MAX_BYTES + 64]; /* its name until then; "": it has none */
+};
+
+static void spool_fini(struct spool *s)
+{
+    if (s->fd >= 0) {
+        (void)close(s->fd);
+    }
+    if (s->part[0] != '\0') {
+        (void)unlink(s->part);
+    }
+}
+
+static void name_part(const struct target *t, char part[PATH_MAX_BYTES + 64])
+{
+    char random[17];
+
+    id_hex(random, 8);
+    (void)snprintf(part, PATH_MAX_BYTES + 64, "%s/.anybox-%s.part", t->folder, random);
+}
+
+/* 0, or the errno. Overlays know files without a name since Linux 6.3. */
+static int open_spool(const struct target *t, struct spool *s)
+{
+    s->fd = open(t->folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (s->fd >= 0 || errno != EOPNOTSUPP) {
+        return s->fd >= 0 ? 0 : errno;
+    }
+    name_part(t, s->part);
+    s->fd = open(s->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (s->fd < 0) {
+        s->part[0] = '\0';
+        return errno;
+    }
+    return 0;
+}
+
+static int rename_part(struct spool *s, const struct target *t, bool new_only)
+{
+    if (new_only) {
+        return link(s->part, t->path) == 0 ? 0 : errno;
+    }
+    if (rename(s->part, t->path) < 0) {
+        return errno;
+    }
+    s->part[0] = '\0';
+    return 0;
+}
+
+/* Gives the file its name. 0, or the errno. */
+static int give_name(struct spool *s, const struct target *t, bool new_only)
 {
     char proc[64];
-    char part[PATH_MAX_BYTES + 64];
-    char random[17];
-    int why;
 
-    (void)snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+    if (s->part[0] != '\0') {
+        return rename_part(s, t, new_only);
+    }
+    (void)snprintf(proc, sizeof(proc), "/proc/self/fd/%d", s->fd);
     if (!t->exists) {
         if (linkat(AT_FDCWD, proc, AT_FDCWD, t->path, AT_SYMLINK_FOLLOW) == 0) {
             return 0;
@@ -155,17 +207,12 @@ static int give_name(int fd, const struct target *t, bool new_only)
         }
     }
     /* A name cannot be replaced by a link: by way of another one, then. */
-    id_hex(random, 8);
-    (void)snprintf(part, sizeof(part), "%s/.anybox-%s.part", t->folder, random);
-    if (linkat(AT_FDCWD, proc, AT_FDCWD, part, AT_SYMLINK_FOLLOW) < 0) {
+    name_part(t, s->part);
+    if (linkat(AT_FDCWD, proc, AT_FDCWD, s->part, AT_SYMLINK_FOLLOW) < 0) {
+        s->part[0] = '\0';
         return errno;
     }
-    if (rename(part, t->path) == 0) {
-        return 0;
-    }
-    why = errno;
-    (void)unlink(part);
-    return why;
+    return rename_part(s, t, false);
 }
 
 /* Says no, after the chunks that the client has sent without waiting. */
@@ -198,25 +245,26 @@ int files_write(struct worker *w, const struct request *r, struct err *e)
     } else if (t.exists) {
         mode = t.old.st_mode & 07777;
     }
-    int fd own_fd = open(t.folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        (void)worker_fail(w, errno, r->path, "write", e);
+    struct spool s CLEANUP(spool_fini) = {.fd = -1};
+    why = open_spool(&t, &s);
+    if (why != 0) {
+        (void)worker_fail(w, why, r->path, "write", e);
         return refuse(w, r, e);
     }
-    if ((r->flags & WRITE_APPEND) && t.exists && copy_old(w, r, &t, fd, e) < 0) {
+    if ((r->flags & WRITE_APPEND) && t.exists && copy_old(w, r, &t, s.fd, e) < 0) {
         return refuse(w, r, e);
     }
-    if (take_chunks(w, r, fd, 0, e) < 0) {
+    if (take_chunks(w, r, s.fd, 0, e) < 0) {
         return -1;
     }
-    if (fchmod(fd, mode) < 0) {
+    if (fchmod(s.fd, mode) < 0) {
         return worker_fail(w, errno, r->path, "set the mode of", e);
     }
-    why = give_name(fd, &t, (r->flags & WRITE_NEW) != 0);
+    why = give_name(&s, &t, (r->flags & WRITE_NEW) != 0);
     if (why != 0) {
         return worker_fail(w, why, r->path, "write", e);
     }
-    if (fstat(fd, &is) < 0) {
+    if (fstat(s.fd, &is) < 0) {
         return worker_fail(w, errno, r->path, "look at", e);
     }
     worker_put_entry(w, r->path, &is);

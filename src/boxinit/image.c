@@ -153,12 +153,18 @@ static int mount_overlay(struct err *e)
               "lowerdir=" LOWER ",upperdir=" UPPER ",workdir=" WORK ",userxattr") == 0) {
         return 0;
     }
-    if (errno == EINVAL || errno == ENODEV || errno == EPERM) {
-        (void)uname(&os);
+    if (errno == ENODEV) {
         return err_set(e, ERR_UNSUPPORTED,
-                       "this kernel (%s) mounts no overlay over an image in a user namespace: "
-                       "images need Linux 5.19 and its module overlay (sudo modprobe overlay)",
-                       os.release);
+                       "images need the kernel's module overlay, which is not there: run \"sudo "
+                       "modprobe overlay\", or leave image out");
+    }
+    if (errno == EINVAL || errno == EPERM) {
+        (void)uname(&os);
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "this kernel (%s) mounts no overlay over an image in a user namespace: images "
+            "need Linux 5.19",
+            os.release);
     }
     return err_sys(e, errno, "mount the overlay");
 }
@@ -205,6 +211,13 @@ static int own_folder(const char *path, mode_t mode, struct err *e)
         return 0;
     }
     if ((there && unlink(path) < 0) || mkdir(path, mode) < 0) {
+        /* What marks it as new, in the overlay, is an attribute that tmpfs has since 6.6. */
+        if (there && errno == EIO) {
+            return err_set(e, ERR_UNSUPPORTED,
+                           "%s of the image is no folder, and only Linux 6.6 can put one in its "
+                           "place: make it one in the image",
+                           path);
+        }
         return err_sys(e, errno, "make the folder %s in the image's place", path);
     }
     return 0;

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/own.h"
+#include "provider/local/image.h"
 #include "provider/local/local.h"
 #include "provider/local/obstacle.h"
 
@@ -323,6 +324,26 @@ static int exam_trial(const struct exam *x, struct err *e)
     return tell(x, CHECK_OK, "trial sandbox", found, STR_EMPTY, e);
 }
 
+static int exam_images(const struct exam *x, struct err *e)
+{
+    struct arena *a = x->ctx->arena;
+    struct uid_range who = {.lock = -1};
+    struct err why = {0};
+    size_t n = image_count(x->local, a);
+    if (image_uids(a, &who, &why) < 0) {
+        return tell(x, CHECK_WARN, "images", S("none can be used: a range of user ids is needed"),
+                    S(IMAGE_UIDS_FIX), e);
+    }
+    if (image_can_make(&why) < 0) {
+        return tell(x, CHECK_WARN, "images",
+                    arena_printf(a, "%zu; none can be made: debootstrap is missing", n),
+                    S(IMAGE_MAKE_FIX), e);
+    }
+    struct str have =
+        n > 0 ? arena_printf(a, "%zu", n) : S("none yet; anybox image make makes one");
+    return tell(x, CHECK_OK, "images", have, STR_EMPTY, e);
+}
+
 int local_doctor(struct provider *p, const struct ctx *ctx, check_fn *each, void *arg,
                  struct err *e)
 {
@@ -338,7 +359,7 @@ int local_doctor(struct provider *p, const struct ctx *ctx, check_fn *each, void
     try(&x);
     if (exam_boxinit(&x, e) < 0 || exam_state(&x, e) < 0 || exam_userns(&x, e) < 0 ||
         exam_uids(&x, e) < 0 || exam_cgroups(&x, e) < 0 || exam_kernel(&x, e) < 0 ||
-        exam_network(&x, e) < 0 ||
+        exam_network(&x, e) < 0 || exam_images(&x, e) < 0 ||
         exam_program(&x, "bash", CHECK_FAIL, S("sudo apt-get install bash"), e) < 0 ||
         exam_program(&x, "python3", CHECK_WARN, S("sudo apt-get install python3"), e) < 0) {
         return -1;

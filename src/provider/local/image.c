@@ -47,34 +47,53 @@ static int open_inside(int dir, const char *path, uint64_t flags)
 struct size_walk {
     dev_t dev;
     int64_t bytes;
+    DIR *levels[DEPTH_MAX];
+    size_t depth;
 };
 
-/* What lies below the folder, which is closed; parts that may not be read are left out. */
-static void add_size(struct size_walk *w, int fd, int depth)
+static void enter(struct size_walk *w, int dir, const char *name)
 {
-    DIR *dir = fdopendir(fd);
-    if (dir == NULL) {
+    int fd = w->depth < DEPTH_MAX
+                 ? openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                 : -1;
+    DIR *below = fd >= 0 ? fdopendir(fd) : NULL;
+    if (below != NULL) {
+        w->levels[w->depth++] = below;
+    } else if (fd >= 0) {
         (void)close(fd);
+    }
+}
+
+static void add_entry(struct size_walk *w, int dir, const char *name)
+{
+    struct stat is;
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+        fstatat(dir, name, &is, AT_SYMLINK_NOFOLLOW) < 0 || is.st_dev != w->dev) {
         return;
     }
-    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
-        struct stat is;
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-            fstatat(dirfd(dir), entry->d_name, &is, AT_SYMLINK_NOFOLLOW) < 0 ||
-            is.st_dev != w->dev) {
-            continue;
-        }
-        w->bytes += (int64_t)is.st_blocks * 512 / (S_ISDIR(is.st_mode) ? 1 : (int64_t)is.st_nlink);
-        if (!S_ISDIR(is.st_mode) || depth == DEPTH_MAX) {
-            continue;
-        }
-        int below =
-            openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (below >= 0) {
-            add_size(w, below, depth + 1);
+    bool folder = S_ISDIR(is.st_mode);
+    w->bytes += (int64_t)is.st_blocks * 512 / (folder ? 1 : (int64_t)is.st_nlink);
+    if (folder) {
+        enter(w, dir, name);
+    }
+}
+
+/* Of what lies below the folder; parts that may not be read are left out. */
+static int64_t size_of(int dir, dev_t dev)
+{
+    struct size_walk w = {.dev = dev};
+    enter(&w, dir, ".");
+    while (w.depth > 0) {
+        DIR *level = w.levels[w.depth - 1];
+        const struct dirent *entry = readdir(level);
+        if (entry != NULL) {
+            add_entry(&w, dirfd(level), entry->d_name);
+        } else {
+            (void)closedir(level);
+            w.depth--;
         }
     }
-    (void)closedir(dir);
+    return w.bytes;
 }
 
 static struct str system_of(int image, struct arena *a)
@@ -105,14 +124,9 @@ static int tell_one(int images, struct str name, const struct ctx *ctx, image_in
     if (dir < 0 || fstat(dir, &is) < 0) {
         return 0;
     }
-    struct size_walk walk = {.dev = is.st_dev};
-    int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (again >= 0) {
-        add_size(&walk, again, 0);
-    }
     const struct image_info info = {.name = name,
                                     .system = system_of(dir, ctx->arena),
-                                    .bytes = walk.bytes,
+                                    .bytes = size_of(dir, is.st_dev),
                                     .made_at = is.st_mtim.tv_sec};
     return each(arg, &info, e);
 }
@@ -162,6 +176,11 @@ static struct names_found names_of(const char *images_dir, struct arena *a)
 static struct str images_dir(const struct local *l, struct arena *a)
 {
     return arena_printf(a, "%s/images", l->state_dir);
+}
+
+size_t image_count(const struct local *l, struct arena *a)
+{
+    return names_of(images_dir(l, a).p, a).n;
 }
 
 static int list_images(struct provider *p, const struct ctx *ctx, image_info_fn *each, void *arg,
@@ -232,6 +251,10 @@ static const char *forbidden(const struct local *l, struct arena *a, struct str 
     }
     if (path_inside(state, path)) {
         return "anybox's own state is below it";
+    }
+    char *home own_mem = getenv("HOME") != NULL ? realpath(getenv("HOME"), NULL) : NULL;
+    if (home != NULL && path_inside(str_from(home), path)) {
+        return "your home is below it";
     }
     if (path_inside(path, state) &&
         (!path_inside(path, images) || !image_name_ok(path_base(path)) ||
@@ -311,7 +334,7 @@ int image_resolve(const struct local *l, const struct uid_range *who, struct are
                   struct str wanted, struct str *out, struct err *e)
 {
     struct uid_range ours = {.lock = -1};
-    struct str path;
+    struct str path = STR_EMPTY;
     if (path_of(l, a, wanted, &path, e) < 0) {
         return -1;
     }

@@ -16,7 +16,11 @@
 #include "provider/local/local.h"
 
 #define IMAGE_NAME_MAX 64
-#define IMAGE_DEFAULT  "debian" /* what `anybox image make` makes when no name is given */
+#define IMAGE_MAKE_FIX "sudo apt-get install debootstrap"
+#define IMAGE_UIDS_FIX                                                                             \
+    "sudo apt-get install uidmap; sudo usermod --add-subuids 100000-165535 --add-subgids "         \
+    "100000-165535 USER (any range that is free in /etc/subuid)"
+#define IMAGE_DEFAULT "debian" /* what `anybox image make` makes when no name is given */
 
 /* 1 to 64 of a-z, 0-9, '.', '_' and '-', the first a letter or a digit. */
 bool image_name_ok(struct str name);
@@ -30,9 +34,12 @@ int image_resolve(const struct local *l, const struct uid_range *who, struct are
                   struct str wanted, struct str *out, struct err *e) MUST_CHECK;
 
 extern const struct image_ops local_images;
+size_t image_count(const struct local *l, struct arena *a);
 
 /* ---- image_make.c ---------------------------------------------------------------- */
 
+/* Is what makes images on this machine? */
+int image_can_make(struct err *e) MUST_CHECK;
 int image_make(struct provider *p, const struct ctx *ctx, const struct image_order *order,
                image_phase_fn *phase, void *arg, struct err *e) MUST_CHECK;
 int image_remove(struct provider *p, const struct ctx *ctx, struct str name, struct err *e)

@@ -269,7 +269,7 @@ static int check_order(const struct image_order *o, struct err *e)
     return 0;
 }
 
-static int find_debootstrap(struct err *e)
+int image_can_make(struct err *e)
 {
     static const char *const places[] = {"/usr/local/sbin/debootstrap", "/usr/sbin/debootstrap",
                                          "/usr/bin/debootstrap", "/sbin/debootstrap"};
@@ -278,10 +278,9 @@ static int find_debootstrap(struct err *e)
             return 0;
         }
     }
-    return err_set(
-        e, ERR_UNSUPPORTED,
-        "the program debootstrap, which makes images, is not on this machine: run \"sudo "
-        "apt-get install debootstrap\"");
+    return err_set(e, ERR_UNSUPPORTED,
+                   "the program debootstrap, which makes images, is not on this machine: run "
+                   "\"" IMAGE_MAKE_FIX "\"");
 }
 
 static const struct phase {
@@ -351,7 +350,7 @@ static int run_debootstrap(const struct work *w, const struct image_order *o, st
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         return err_set(e, ERR_SYSTEM,
-                       "debootstrap of %.*s failed: %s. --suite and --mirror choose another "
+                       "making %.*s by debootstrap failed: %s. --suite and --mirror choose another "
                        "archive; http_proxy is respected",
                        STR_ARG(suite), l->why);
     }
@@ -377,7 +376,7 @@ int image_make(struct provider *p, const struct ctx *ctx, const struct image_ord
     struct listener l = {.phase = phase, .arg = arg};
     struct str name = order->name.len > 0 ? order->name : S(IMAGE_DEFAULT);
     if (check_name(name, e) < 0 || check_order(order, e) < 0 ||
-        image_uids(ctx->arena, &w.who, e) < 0 || find_debootstrap(e) < 0 ||
+        image_uids(ctx->arena, &w.who, e) < 0 || image_can_make(e) < 0 ||
         open_work(&w, local_of(p), name, e) < 0 || check_free(&w, e) < 0 ||
         make_partial(&w, e) < 0) {
         return -1;

@@ -41,11 +41,10 @@ int image_uids(struct arena *a, struct uid_range *out, struct err *e)
                        "containers; run anybox outside, or leave image out");
     }
     if (out->mode == UID_ONE) {
-        return err_set(e, ERR_UNSUPPORTED,
-                       "images need a range of user ids, and this user has none: run \"sudo "
-                       "apt-get install uidmap\" and \"sudo usermod --add-subuids 100000-165535 "
-                       "--add-subgids 100000-165535 USER\" (any range that is free in "
-                       "/etc/subuid), or leave image out");
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "images need a range of user ids, and this user has none: run " IMAGE_UIDS_FIX
+            ", or leave image out");
     }
     out->count = UID_RANGE;
     return 0;
@@ -86,7 +85,7 @@ static struct words command(const struct uid_range *who, const struct image_job 
 static struct words environment(struct arena *a)
 {
     static const char *const always[] = {
-        "PATH=" JOB_PATH, "LC_ALL=C", "HOME=/root", "DEBIAN_FRONTEND=noninteractive",
+        JOB_PATH, "LC_ALL=C", "HOME=/root", "DEBIAN_FRONTEND=noninteractive",
         /* To debootstrap this says: no device nodes can be made, which holds in a user
          * namespace and on file systems that are mounted nodev. */
         "container=lxc", NULL};
@@ -248,16 +247,16 @@ static void running_fini(struct running *r)
 
 /* Its processes are a namespace of their own, whose first one goes with this one; the last
  * of them closes the pipe. */
-static void end(struct running *r, int *status)
+static void end(const struct running *r, int *status)
 {
     const struct ctx quiet = {.arena = r->ctx->arena, .deadline_ms = clock_mono_ms() + END_MS};
-    const struct image_job silent = {.keep_fd = -1};
+    struct pollfd ready = {.fd = r->out, .events = POLLIN};
+    char ignored_text[256];
     struct err ignored;
     (void)kill(r->pid, SIGKILL);
-    r->ctx = &quiet;
-    r->job = &silent;
-    r->mapped = true;
-    (void)!read_lines(r, &ignored);
+    while (ctx_wait(&quiet, &ready, 1, 0, &ignored) > 0 &&
+           fd_read(r->out, ignored_text, sizeof(ignored_text), &ignored) > 0) {
+    }
     (void)!proc_wait(&quiet, r->pid, status, &ignored);
 }
 

@@ -19,8 +19,8 @@ struct str image_os_value(struct str os_release, struct str key)
             continue;
         }
         value = str_trim(value);
-        char quote = value.len >= 2 ? value.p[0] : '\0';
-        if ((quote == '"' || quote == '\'') && value.p[value.len - 1] == quote) {
+        if (value.len >= 2 && (value.p[0] == '"' || value.p[0] == '\'') &&
+            value.p[value.len - 1] == value.p[0]) {
             value = (struct str){value.p + 1, value.len - 2};
         }
         return value;
