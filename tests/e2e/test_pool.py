@@ -77,11 +77,12 @@ def look(client, **order):
     return name, dict(line.rsplit(" ", 1) for line in answer["stdout"].splitlines())
 
 
+MACHINE_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
 ORDERS = [
     {},
     {"name": "like", "env": {"A": "1", "PATH": "/bin"}, "timeout": 500},
     {"memory": "300m", "pids": 50, "disk": "20m"},
-    {"memory": "8g", "disk": "3g"},
+    {"memory": f"{MACHINE_MIB * 3 // 4}m", "disk": f"{MACHINE_MIB // 3}m"},
 ]
 
 
@@ -133,14 +134,16 @@ def test_limits_of_a_pooled_box_hold(host):
     client = host.server()
     client.tool("create_sandbox", name="first")
     filled(host)
-    client.tool("create_sandbox", name="tight", memory="64m", disk="8m", timeout=3)
+    client.tool("create_sandbox", name="tight", memory="64m", disk="8m")
     full = client.bash("head -c 16M /dev/zero > /tmp/f; ls -s --block-size=1M /tmp/f", sandbox_name="tight")
     assert "No space" in full["stderr"] and full["stdout"].startswith("8 ")
     client.bash("rm /tmp/f", sandbox_name="tight")
     greedy = client.bash("python3 -c 'x = bytearray(200 << 20)'", sandbox_name="tight")
     assert greedy["exit_code"] != 0
-    time.sleep(3.2)
-    error = client.tool_error("exec_bash", command="true", sandbox_name="tight")
+    filled(host)
+    client.tool("create_sandbox", name="brief", timeout=1)
+    time.sleep(1.3)
+    error = client.tool_error("exec_bash", command="true", sandbox_name="brief")
     assert error["code"] == "gone" and "lifetime" in error["error"]
 
 

@@ -119,7 +119,7 @@ def test_doctor_tells_the_same(host):
 @only("root")
 def test_root_leaves_the_tree_of_systemd_alone(host):
     tree = {p for p in TOP.rglob("*") if p.is_dir()}
-    client = host.server()
+    client = host.server(env={"ANYBOX_LOCAL_POOL": "0"})
     made = client.tool("create_sandbox", name="beside")
     assert cgroup_of(host, made["sandbox_id"]).parent == TOP / "anybox"
     client.tool("delete_sandbox", sandbox_name="beside")
