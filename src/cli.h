@@ -160,6 +160,9 @@ int cli_exec(const struct cli *cli, struct session *s, struct box *box, struct e
 /* ---- the commands ------------------------------------------------------- */
 
 int cmd_stdio(struct cli *cli, int argc, char **argv);
+int cmd_serve(struct cli *cli, int argc, char **argv);
+/* --mode http --port N, without a command. */
+int cmd_serve_mode(struct cli *cli, struct str port);
 int cmd_run(struct cli *cli, int argc, char **argv);
 int cmd_ls(struct cli *cli, int argc, char **argv);
 int cmd_exec(struct cli *cli, int argc, char **argv);

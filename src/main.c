@@ -16,6 +16,14 @@ static const struct command commands[] = {
      "This is what a client starts; it is also the default when stdin is not a terminal.\n"
      "stdout carries MCP and nothing else; the log goes to stderr or a file.\n",
      cmd_stdio},
+    {"serve", "[--host H] [--port N] [--no-auth]", "MCP server on HTTP, for many clients",
+     "MCP is at /mcp. It listens on 127.0.0.1:8000 unless told otherwise, and clients need a key:\n"
+     "the first start makes one and shows it, \"anybox key\" makes others. The log goes to stderr\n"
+     "or a file. There is no TLS: put a proxy in front where others than this machine connect.\n\n"
+     "  --host ADDRESS  0.0.0.0 for all of this machine's\n"
+     "  --port NUMBER   0 for any that is free\n"
+     "  --no-auth       no key is needed; on a loopback address only\n",
+     cmd_serve},
     {"run", "[OPTION]... [--] CMD...", "Run one command in a fresh local sandbox",
      "The exit status is CMD's; 128+N when signal N ended it, 124 after --timeout, 125 when\n"
      "anybox itself failed, 126 and 127 when CMD cannot be run or is not there. stdin, stdout\n"
@@ -166,11 +174,8 @@ static const struct command *usual_command(struct str program)
 {
     bool person = isatty(STDIN_FILENO) == 1;
 
-    if (person && started_as_http(program)) {
-        (void)fprintf(stderr,
-                      PROGRAM ": %.*s serves HTTP, which this version does not do yet; "
-                              "configure it as an MCP server on stdio.\n",
-                      STR_ARG(program));
+    if (started_as_http(program)) {
+        return find_command(S("serve"));
     }
     return find_command(person && !started_as_stdio(program) ? S("help") : S("stdio"));
 }
@@ -211,10 +216,10 @@ int main(int argc, char **argv)
     struct cli cli = {.flags.program = str_from(argc > 0 ? argv[0] : PROGRAM)};
     struct str mode = STR_EMPTY;
     bool version = false, help = false;
-    int64_t port = 0;
+    struct str port = STR_EMPTY;
     const struct opt opts[] = {
-        {"--version", OPT_FLAG, &version}, {"--help", OPT_FLAG, &help},    {"-h", OPT_FLAG, &help},
-        {"--mode", OPT_TEXT, &mode},       {"--port", OPT_INTEGER, &port},
+        {"--version", OPT_FLAG, &version}, {"--help", OPT_FLAG, &help}, {"-h", OPT_FLAG, &help},
+        {"--mode", OPT_TEXT, &mode},       {"--port", OPT_TEXT, &port},
     };
     int status = EXIT_SUCCESS;
 
@@ -227,9 +232,12 @@ int main(int argc, char **argv)
     if (version) {
         return print_version(&cli);
     }
-    if (mode.len > 0 && !str_eq(mode, S("stdio"))) {
-        return cli_fail(&cli, EXIT_USAGE,
-                        "--mode %.*s: this version speaks MCP on stdio only; HTTP comes later",
+    if (str_eq(mode, S("http")) && !help && at >= argc) {
+        cli.command = find_command(S("serve"));
+        return cmd_serve_mode(&cli, port);
+    }
+    if (mode.len > 0 && !str_eq(mode, S("stdio")) && !str_eq(mode, S("http"))) {
+        return cli_fail(&cli, EXIT_USAGE, "--mode must be stdio or http, not '%.*s'",
                         STR_ARG(mode));
     }
     if (help || at >= argc) {

@@ -28,9 +28,17 @@ struct config {
     /* [server] */
     struct str toolset; /* "default", "remote-sandbox"...: --toolset, else argv[0], else default */
     int64_t max_calls;  /* concurrent tool calls; 64 */
+    struct str server_host; /* that `anybox serve` listens on; empty: 127.0.0.1 */
+    int64_t server_port;    /* 0: 8000, or 3000 with --mode http */
+    int64_t require_auth;   /* 0: like --no-auth */
     /* [http]; lists are texts with commas between them, for str_cut() */
-    struct str http_keys;      /* "name:key" each, or "key": secrets */
-    struct str http_key_file;  /* the same, one on a line; empty: none */
+    struct str http_keys;         /* "name:key" each, or "key": secrets */
+    struct str http_key_file;     /* the same, one on a line; empty: none */
+    struct str http_hosts;        /* names that Host may have, besides loopback's and our address */
+    struct str http_cors_origins; /* of pages that may use us; "*": any */
+    struct str http_public_url;   /* how clients reach us; empty: as they say in Host */
+    int64_t http_max_connections;
+    int64_t http_max_calls;    /* of one key at the same time */
     int64_t http_link_ttl_s;   /* how long a link to a file is good */
     int64_t http_max_upload;   /* bytes of a file that is put */
     int64_t http_open_metrics; /* 1: /metrics needs no key */

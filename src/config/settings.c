@@ -38,6 +38,25 @@ enum setting_type {
       "seed configuration that is present, else default")                                          \
     X("server.max_calls", INTEGER, max_calls, 1, 1024, NO_ZERO, "64", "ANYBOX_SERVER_MAX_CALLS",   \
       "tool calls that run at the same time")                                                      \
+    X("server.host", STRING, server_host, 0, 255, NO_ZERO, "", "ANYBOX_SERVER_HOST, APP_HOST",     \
+      "address or name that `anybox serve` listens on; empty: 127.0.0.1, this machine only")       \
+    X("server.port", INTEGER, server_port, 1, 65535, ZERO, "0", "ANYBOX_SERVER_PORT, APP_PORT",    \
+      "port of `anybox serve`; 0: 8000")                                                           \
+    X("auth.require_auth", BOOLEAN, require_auth, 0, 1, NO_ZERO, "true",                           \
+      "ANYBOX_AUTH_REQUIRE_AUTH",                                                                  \
+      "whether clients of `anybox serve` need a key; false only where it listens on this machine") \
+    X("http.hosts", LIST, http_hosts, 0, 4096, NO_ZERO, "", "ANYBOX_HTTP_HOSTS",                   \
+      "names that clients may call this server by, such as a proxy's; localhost and addresses "    \
+      "that it listens on need not be listed")                                                     \
+    X("http.cors_origins", LIST, http_cors_origins, 0, 4096, NO_ZERO, "",                          \
+      "ANYBOX_HTTP_CORS_ORIGINS",                                                                  \
+      "origins of pages that may use this server, such as https://app.example.com; * means any")   \
+    X("http.public_url", STRING, http_public_url, 0, 1024, NO_ZERO, "", "ANYBOX_HTTP_PUBLIC_URL",  \
+      "how clients reach this server, for links that it hands out; empty: as they name it")        \
+    X("http.max_connections", INTEGER, http_max_connections, 8, 65536, NO_ZERO, "4096",            \
+      "ANYBOX_HTTP_MAX_CONNECTIONS", "connections at the same time")                               \
+    X("http.max_calls", INTEGER, http_max_calls, 1, 1024, NO_ZERO, "32", "ANYBOX_HTTP_MAX_CALLS",  \
+      "calls of one key that run at the same time")                                                \
     X("http.keys", SECRETS, http_keys, 0, 65536, NO_ZERO, "", "ANYBOX_HTTP_KEYS, ANYBOX_HTTP_KEY", \
       "API keys beside those of `anybox key`, each as name:key, or one as key alone (its name is " \
       "then config): at least 16 letters, digits and -._~+/ each")                                 \

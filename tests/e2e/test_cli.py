@@ -63,7 +63,7 @@ def test_on_a_terminal_it_explains_itself(host):
     (["image", "make", "a", "b"], "one name at most"),
     (["image", "make", "--suit", "x"], "did you mean --suite?"),
     (["ls", "extra"], "no arguments"),
-    (["--mode", "http"], "stdio only"),
+    (["--mode", "smoke"], "stdio or http"),
 ])
 def test_wrong_use_is_told_and_ends_with_2(host, words, mentions):
     done = host.run(*words)

@@ -72,9 +72,9 @@ struct request {
 
 /* A header of the request, trimmed; empty when it is not there. When it is there more than
  * once, the first. */
-struct str request_header(const struct request *r, const char *name);
+struct str request_header(struct request *r, const char *name);
 /* How often the header is there: some may not be repeated. */
-unsigned request_header_count(const struct request *r, const char *name);
+unsigned request_header_count(struct request *r, const char *name);
 /* A member of the query, decoded, in the arena; .p is NULL when it is not there. ERR_INVALID when
  * it is there twice or is not well escaped. */
 int request_query(struct request *r, struct str name, struct str *out, struct err *e) MUST_CHECK;
@@ -113,7 +113,7 @@ void request_end(struct request *r, bool whole);
 /* ---- a body that is taken as it arrives (ROUTE_UPLOAD) ------------------------- */
 
 /* Content-Length, or -1 with a chunked body. */
-int64_t request_length(const struct request *r);
+int64_t request_length(struct request *r);
 /* Sleeps until there are bytes. *got is 0 at the end. ERR_LIMIT beyond the route's body_max,
  * ERR_CANCELLED when the client went away before the end. What is not read is thrown away. */
 int request_read(struct request *r, void *to, size_t cap, size_t *got, struct err *e) MUST_CHECK;

@@ -2,7 +2,7 @@
  * route.h - what is served where: a route is one row.
  *
  * Before a handler runs, the core has checked in this order: Host and Origin, the key, the
- * path (404), the method (405 with Allow), read-only mode, the length of the body (413); and
+ * path (404), the method (405 with Allow), the type and length of the body (415, 413); and
  * unless the route takes its body itself, it has read the body. CORS preflights are answered
  * by the core for routes with ROUTE_CORS.
  */
@@ -17,13 +17,15 @@ enum route_flag {
     ROUTE_UPLOAD = 1 << 2, /* the handler takes the body as it arrives, by request_read() */
     ROUTE_CORS = 1 << 3,   /* pages of http.cors_origins may use it */
     ROUTE_WRITES = 1 << 4, /* changes something: refused in read-only mode */
+    ROUTE_RPC = 1 << 5,    /* what the core refuses is told as a JSON-RPC error */
 };
 
 struct route {
     const char *path; /* "/check"; "/mcp/tools/" followed by '*' takes any rest that is not empty */
     unsigned methods; /* enum http_method */
     unsigned flags;
-    size_t body_max; /* bytes; 0: no body wanted, what comes is thrown away */
+    size_t body_max;  /* bytes; 0: no body wanted, what comes is thrown away */
+    const char *type; /* NULL, or the Content-Type that a body must have: else 415 */
     void (*run)(struct request *r);
     /* NULL, or: who asks when no key was given, such as by a signed link; NULL: nobody. Runs on
      * the server's thread. When it returns NULL the answer is 401. */

@@ -195,8 +195,8 @@ static void mistakes_name_file_line_and_remedy(void **state)
         {"[local]\n\nmemroy = 1\n", "3:1: unknown key \"memroy\" in [local], did you mean "
                                     "\"memory\"?"},
         {"[lcoal]\nmemory = 1\n", "1:2: unknown section [lcoal], did you mean [local]?"},
-        {"[kubernetes]\n", "1:2: unknown section [kubernetes]; there are [server], [http], [log], "
-                           "[defaults] and [local]"},
+        {"[kubernetes]\n", "1:2: unknown section [kubernetes]; there are [server], [auth], [http], "
+                           "[log], [defaults] and [local]"},
         {"[log]\nbananas = 1\n", "2:1: unknown key \"bananas\" in [log]"},
         {"pids = 20\n", "1:1: unknown key \"pids\"; it belongs in [local]"},
         {"[server]\npids = 20\n", "2:1: unknown key \"pids\" in [server]; it belongs in [local]"},

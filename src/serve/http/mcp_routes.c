@@ -1,0 +1,457 @@
+/*
+ * mcp_routes.c - /mcp: the classifier of both eras, in an order that matters. The core has
+ * checked Host, Origin, key, path, method, type and length before; here follow what the body
+ * is, which era it belongs to, and what that era demands of headers.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/thread.h"
+#include "base/utf8.h"
+#include "json/js.h"
+#include "mcp/check.h"
+#include "mcp/exchange.h"
+#include "serve/http/http_own.h"
+#include "serve/http/mcp_post.h"
+#include "serve/http/parse.h"
+#include "serve/http/route.h"
+#include "serve/http/session.h"
+
+#define BODY_MAX       ((size_t)4 << 20)
+#define INLINE_MAX     ((size_t)32 << 10) /* longer bodies are read on another thread */
+#define MODERN_DATE    20260728
+#define WORD_SHOWN     64       /* bytes of a client's word that an error repeats */
+#define RPC_LEGACY     (-32000) /* what the SDKs answer for the transport's own problems */
+#define RPC_NO_SESSION (-32001)
+#define EVENTS         "text/event-stream"
+
+/* ---- refusals -------------------------------------------------------------------------- */
+
+static void refuse_with(struct request *r, unsigned status, struct str raw_id,
+                        const struct rpc_problem *p)
+{
+    struct buf out own_buf = {0};
+
+    buf_init(&out, MCP_MESSAGE_MAX);
+    rpc_add_error(&out, raw_id, p->code, str_from(p->message), buf_str(&p->data));
+    request_reply(r, status, "application/json", buf_str(&out));
+}
+
+static void refuse(struct request *r, unsigned status, struct str raw_id, int code, const char *fmt,
+                   ...) PRINTF_LIKE(5, 6);
+static void refuse(struct request *r, unsigned status, struct str raw_id, int code, const char *fmt,
+                   ...)
+{
+    struct rpc_problem p = {.code = code};
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(p.message, sizeof(p.message), fmt, args);
+    va_end(args);
+    refuse_with(r, status, raw_id, &p);
+}
+
+/* ---- headers ----------------------------------------------------------------------------- */
+
+/* Only who names them takes events: many that take anything mean JSON. */
+static bool takes_events(struct str accept)
+{
+    for (size_t i = 0; i + sizeof(EVENTS) - 1 <= accept.len; i++) {
+        if (str_eq_nocase(str_head(str_skip(accept, i), sizeof(EVENTS) - 1), S(EVENTS))) {
+            return http_accept_q(accept, S(EVENTS)) > 0;
+        }
+    }
+    return false;
+}
+
+static bool names_modern(struct str version)
+{
+    return http_revision_date(version) >= MODERN_DATE;
+}
+
+/* Is the header there once, and does it say the same as the body? */
+static bool header_is(struct request *r, const char *name, struct str wanted, struct str raw_id)
+{
+    struct str value = request_header(r, name);
+    struct str decoded;
+    struct err e;
+
+    if (request_header_count(r, name) != 1) {
+        refuse(r, MHD_HTTP_BAD_REQUEST, raw_id, RPC_HEADER_MISMATCH,
+               "Header mismatch: the header %s must be there once, with the value \"%.*s\".", name,
+               STR_ARG(utf8_head(wanted, WORD_SHOWN)));
+        return false;
+    }
+    if (http_mcp_value(r->arena, value, &decoded, &e) < 0) {
+        refuse(r, MHD_HTTP_BAD_REQUEST, raw_id, RPC_HEADER_MISMATCH,
+               "Header mismatch: %s cannot be read: %s", name, e.msg);
+        return false;
+    }
+    if (!str_eq(decoded, wanted)) {
+        refuse(r, MHD_HTTP_BAD_REQUEST, raw_id, RPC_HEADER_MISMATCH,
+               "Header mismatch: %s says \"%.*s\", but the body says \"%.*s\".", name,
+               STR_ARG(utf8_head(decoded, WORD_SHOWN)), STR_ARG(utf8_head(wanted, WORD_SHOWN)));
+        return false;
+    }
+    return true;
+}
+
+/* Which parameter Mcp-Name repeats; NULL: none. */
+static const char *named_param(struct str method)
+{
+    static const struct {
+        const char *method, *param;
+    } named[] = {
+        {"tools/call", "name"},  {"prompts/get", "name"},    {"resources/read", "uri"},
+        {"tasks/get", "taskId"}, {"tasks/update", "taskId"}, {"tasks/cancel", "taskId"},
+    };
+
+    for (size_t i = 0; i < COUNTOF(named); i++) {
+        if (str_eq(method, str_from(named[i].method))) {
+            return named[i].param;
+        }
+    }
+    return NULL;
+}
+
+static bool check_modern_headers(struct request *r, const struct rpc_msg *msg)
+{
+    const char *param = named_param(msg->method);
+    const json_t *name = param != NULL ? js_get(msg->params, param) : NULL;
+
+    if (!header_is(r, "Mcp-Method", msg->method, msg->raw_id)) {
+        return false;
+    }
+    return !json_is_string(name) || header_is(r, "Mcp-Name", js_str(name), msg->raw_id);
+}
+
+/* ---- the two eras -------------------------------------------------------------------------- */
+
+static bool is_call(const struct mcp_message *m)
+{
+    return m->batch || str_eq(m->rpc.method, S("tools/call"));
+}
+
+/* The session is taken over. */
+static void serve(struct request *r, struct session *session, bool modern, struct mcp_message *m)
+{
+    struct str accept = request_header(r, "Accept");
+    bool call = is_call(m);
+    struct post *p;
+
+    if (call && !caller_enter(r->http, r->caller)) {
+        if (session != NULL) {
+            session_unref(r->http->sessions, session);
+        }
+        request_set_header(r, "Retry-After", S("1"));
+        refuse(r, MHD_HTTP_TOO_MANY_REQUESTS, m->rpc.raw_id, RPC_INTERNAL_ERROR,
+               "%lld calls of this key are running, which is the most that may run at once; wait "
+               "for one to end, then call again.",
+               (long long)r->services->config->http_max_calls);
+        return;
+    }
+    p = post_new(r, session, modern);
+    p->counted = call;
+    p->takes_events = takes_events(accept);
+    if (!m->batch) {
+        p->raw_id = arena_str(r->arena, m->rpc.raw_id);
+        p->initialize = !modern && str_eq(m->rpc.method, S("initialize"));
+        p->wants_events =
+            p->takes_events && js_path(m->rpc.params, "_meta", "progressToken", NULL) != NULL;
+    }
+    p->owed = true;
+    post_take(p, m);
+}
+
+static void serve_modern(struct request *r, struct mcp_message *m)
+{
+    const struct rpc_msg *msg = &m->rpc;
+    struct rpc_problem problem own_problem = {0};
+
+    if (msg->params != NULL && !json_is_object(msg->params)) {
+        refuse(r, MHD_HTTP_BAD_REQUEST, msg->raw_id, RPC_INVALID_PARAMS,
+               "\"params\" must be an object.");
+        return;
+    }
+    if (!check_meta(msg, &problem)) {
+        refuse_with(r, MHD_HTTP_BAD_REQUEST, msg->raw_id, &problem);
+        return;
+    }
+    if (!header_is(r, "MCP-Protocol-Version", js_str(msg->claim), msg->raw_id)) {
+        return;
+    }
+    if (!check_version(msg, &problem)) {
+        refuse_with(r, MHD_HTTP_BAD_REQUEST, msg->raw_id, &problem);
+        return;
+    }
+    if (!check_modern_headers(r, msg)) {
+        return;
+    }
+    if (!check_method(msg->method, true)) {
+        refuse(r, MHD_HTTP_NOT_FOUND, msg->raw_id, RPC_METHOD_NOT_FOUND,
+               "There is no method \"%.*s\" here: this server offers tools, by tools/list and "
+               "tools/call.",
+               STR_ARG(utf8_head(msg->method, WORD_SHOWN)));
+        return;
+    }
+    serve(r, NULL, true, m);
+}
+
+/* Codex reads both sentences. */
+static bool check_legacy_version(struct request *r, struct str raw_id)
+{
+    struct str version = request_header(r, "MCP-Protocol-Version");
+    struct buf known own_buf = {0};
+
+    if (version.len == 0 || revision_find(version) != REV_NONE) {
+        return true;
+    }
+    buf_init(&known, 256);
+    for (int rev = REV_COUNT - 1; rev > REV_NONE; rev--) {
+        buf_addf(&known, "%s%s", known.len > 0 ? ", " : "", revision_name((enum revision)rev));
+    }
+    refuse(r, MHD_HTTP_BAD_REQUEST, raw_id, RPC_LEGACY,
+           "Bad Request: Unsupported protocol version: %.*s (supported versions: %s)",
+           STR_ARG(utf8_head(version, WORD_SHOWN)), known.p);
+    return false;
+}
+
+/* NULL: it was answered. */
+static struct session *find_session(struct request *r, struct str raw_id)
+{
+    struct str id = request_header(r, "Mcp-Session-Id");
+    struct session *s;
+    struct err e;
+
+    if (id.len == 0) {
+        refuse(r, MHD_HTTP_BAD_REQUEST, raw_id, RPC_LEGACY,
+               "Bad Request: No valid session ID provided");
+        return NULL;
+    }
+    s = session_find(r->http->sessions, r->caller, id, r->arena, &e);
+    if (s == NULL) {
+        refuse(r, MHD_HTTP_NOT_FOUND, raw_id, RPC_NO_SESSION, "%s", e.msg);
+    }
+    return s;
+}
+
+/* What asks for nothing: it is about the requests of the session, or an answer to ours. */
+static void serve_note(struct request *r, struct mcp_message *m)
+{
+    struct session *s;
+
+    if (!check_legacy_version(r, STR_EMPTY)) {
+        return;
+    }
+    s = find_session(r, STR_EMPTY);
+    if (s == NULL) {
+        return;
+    }
+    session_notify(s, m);
+    session_unref(r->http->sessions, s);
+    request_reply(r, MHD_HTTP_ACCEPTED, NULL, STR_EMPTY);
+}
+
+static void serve_legacy(struct request *r, struct mcp_message *m)
+{
+    struct str raw_id = m->batch ? STR_EMPTY : m->rpc.raw_id;
+    struct session *s;
+
+    if (!m->batch && str_eq(m->rpc.method, S("initialize"))) {
+        serve(r, NULL, false, m);
+        return;
+    }
+    if (!check_legacy_version(r, raw_id)) {
+        return;
+    }
+    s = find_session(r, raw_id);
+    if (s != NULL) {
+        serve(r, s, false, m);
+    }
+}
+
+/* ---- POST ------------------------------------------------------------------------------------ */
+
+static bool has_request(const json_t *batch)
+{
+    const json_t *element;
+    size_t i;
+
+    json_array_foreach (batch, i, element) {
+        if (js_get(element, "method") == NULL || js_get(element, "id") != NULL) {
+            return true; /* or something that is wrong and is told so */
+        }
+    }
+    return json_array_size(batch) == 0;
+}
+
+static void serve_batch(struct request *r, struct mcp_message *m)
+{
+    if (names_modern(request_header(r, "MCP-Protocol-Version"))) {
+        refuse(r, MHD_HTTP_BAD_REQUEST, STR_EMPTY, RPC_INVALID_REQUEST,
+               "This protocol version has no batches: send each message on its own.");
+        return;
+    }
+    if (!has_request(m->json)) {
+        struct session *s;
+
+        for (size_t i = 0; i < json_array_size(m->json); i++) {
+            struct mcp_message one = {.text = js_raw_item(m->text, i)};
+
+            rpc_classify(json_array_get(m->json, i), one.text, &one.rpc);
+            if (i + 1 < json_array_size(m->json)) {
+                s = session_find(r->http->sessions, r->caller, request_header(r, "Mcp-Session-Id"),
+                                 r->arena, &(struct err){0});
+                if (s != NULL) {
+                    session_notify(s, &one);
+                    session_unref(r->http->sessions, s);
+                }
+                continue;
+            }
+            serve_note(r, &one);
+        }
+        return;
+    }
+    serve_legacy(r, m);
+}
+
+static void classify(struct request *r, struct mcp_message *m)
+{
+    bool modern = m->rpc.claim != NULL;
+
+    if (m->batch) {
+        serve_batch(r, m);
+        return;
+    }
+    modern = modern || (names_modern(request_header(r, "MCP-Protocol-Version")) &&
+                        !str_eq(m->rpc.method, S("initialize")));
+    switch (m->rpc.kind) {
+    case RPC_BAD:
+        refuse(r, MHD_HTTP_BAD_REQUEST, m->rpc.raw_id, RPC_INVALID_REQUEST, "%s", m->rpc.problem);
+        break;
+    case RPC_REQUEST:
+        if (modern) {
+            serve_modern(r, m);
+        } else {
+            serve_legacy(r, m);
+        }
+        break;
+    case RPC_NOTIFICATION:
+        if (modern) { /* it tells nothing that we need */
+            request_reply(r, MHD_HTTP_ACCEPTED, NULL, STR_EMPTY);
+        } else {
+            serve_note(r, m);
+        }
+        break;
+    case RPC_RESPONSE: serve_note(r, m); break;
+    }
+}
+
+static void read_body(struct request *r)
+{
+    struct mcp_message m own_message = {0};
+    struct err e;
+
+    if (mcp_read(&m, r->body, &e) < 0) {
+        refuse(r, MHD_HTTP_BAD_REQUEST, STR_EMPTY, RPC_PARSE_ERROR, "%s.", e.msg);
+        return;
+    }
+    classify(r, &m);
+}
+
+static void read_body_apart(void *arg)
+{
+    struct request *r = arg;
+
+    read_body(r);
+    request_drop_body(r);
+    request_unref(r);
+}
+
+static void run_post(struct request *r)
+{
+    struct err e;
+
+    if (r->body.len <= INLINE_MAX) {
+        read_body(r);
+        request_drop_body(r);
+        return;
+    }
+    request_hold(r);
+    if (pool_run(r->services->calls, read_body_apart, r, &e) < 0) {
+        request_set_header(r, "Retry-After", S("1"));
+        refuse(r, MHD_HTTP_SERVICE_UNAVAILABLE, STR_EMPTY, RPC_INTERNAL_ERROR, "%s", e.msg);
+        request_unref(r);
+    }
+}
+
+/* ---- GET and DELETE, of sessions only --------------------------------------------------------- */
+
+/* The session that is meant; NULL: it was answered. */
+static struct session *session_of(struct request *r)
+{
+    if (request_header(r, "Mcp-Session-Id").len == 0) {
+        request_set_header(r, "Allow", S("POST"));
+        refuse(r, MHD_HTTP_METHOD_NOT_ALLOWED, STR_EMPTY, RPC_LEGACY,
+               "Method not allowed: without a session there is only POST.");
+        return NULL;
+    }
+    return check_legacy_version(r, STR_EMPTY) ? find_session(r, STR_EMPTY) : NULL;
+}
+
+static void run_get(struct request *r)
+{
+    struct session *s;
+
+    if (r->method == HTTP_HEAD) {
+        request_set_header(r, "Allow", S("POST"));
+        request_reply(r, MHD_HTTP_METHOD_NOT_ALLOWED, NULL, STR_EMPTY);
+        return;
+    }
+    s = session_of(r);
+    if (s == NULL) {
+        return;
+    }
+    if (http_accept_q(request_header(r, "Accept"), S(EVENTS)) == 0) {
+        refuse(r, MHD_HTTP_NOT_ACCEPTABLE, STR_EMPTY, RPC_LEGACY,
+               "Not Acceptable: Client must accept text/event-stream");
+    } else {
+        session_set_stream(s, stream_open(r));
+    }
+    session_unref(r->http->sessions, s);
+}
+
+static void run_delete(struct request *r)
+{
+    struct session *s = session_of(r);
+
+    if (s == NULL) {
+        return;
+    }
+    session_end(r->http->sessions, s);
+    session_unref(r->http->sessions, s);
+    request_reply(r, MHD_HTTP_NO_CONTENT, NULL, STR_EMPTY);
+}
+
+/* Clients look there for an OAuth server before anything else; there is none. */
+static void run_well_known(struct request *r)
+{
+    request_fail(r, MHD_HTTP_NOT_FOUND, "not_found",
+                 "There is nothing here: this server knows keys, not OAuth.");
+}
+
+#define MCP_FLAGS (ROUTE_QUICK | ROUTE_CORS | ROUTE_RPC)
+#define MCP_AT(where)                                                                              \
+    {where, HTTP_POST, MCP_FLAGS, BODY_MAX, "application/json", run_post, NULL},                   \
+        {where, HTTP_GET, MCP_FLAGS, 0, NULL, run_get, NULL},                                      \
+    {                                                                                              \
+        where, HTTP_DELETE, MCP_FLAGS, 0, NULL, run_delete, NULL                                   \
+    }
+
+const struct route mcp_routes[] = {
+    MCP_AT("/mcp"),
+    MCP_AT("/"),
+    {"/.well-known/*", HTTP_GET | HTTP_POST, ROUTE_OPEN | ROUTE_QUICK | ROUTE_CORS, 0, NULL,
+     run_well_known, NULL},
+    {0},
+};

@@ -1,0 +1,406 @@
+/*
+ * request.c - the life of a request between libmicrohttpd's thread and those that answer.
+ *
+ * A request whose answer is not there when its body is has its connection suspended. Whoever
+ * answers puts the response into the request and resumes the connection; libmicrohttpd's
+ * thread then comes by and queues it. Both sides hold live.lock, so that neither an answer nor
+ * a suspension is missed.
+ */
+#include "serve/http/request.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "json/js.h"
+#include "serve/http/http_own.h"
+#include "serve/http/parse.h"
+#include "serve/http/route.h"
+
+#define ARENA_MAX  ((size_t)64 << 20)
+#define VALUE_MAX  8192
+#define ANSWER_MAX ((size_t)64 << 20)
+
+static void on_gaze(struct gaze *g)
+{
+    live_end(CONTAINER_OF(g, struct live, gaze), END_GONE);
+}
+
+struct live *live_new(struct http *h, const char *uri)
+{
+    size_t len = strlen(uri);
+    struct live *l = xcalloc(1, sizeof(*l) + (2 * (len + 1)));
+
+    memcpy(l->uri, uri, len + 1);
+    l->pub.http = h;
+    l->pub.services = h->services;
+    l->pub.arena = &l->arena;
+    l->pub.ctx = (struct ctx){.arena = &l->arena};
+    atomic_init(&l->refs, 1);
+    (void)pthread_mutex_init(&l->lock, NULL);
+    arena_init(&l->arena, ARENA_MAX);
+    l->gaze = (struct gaze){.fd = -1, .fire = on_gaze};
+    l->length = -1;
+    l->started_ms = clock_mono_ms();
+    lock(&h->lock);
+    list_add_tail(&h->requests, &l->link);
+    unlock(&h->lock);
+    return l;
+}
+
+void request_hold(struct request *r)
+{
+    (void)atomic_fetch_add(&LIVE_OF(r)->refs, 1);
+}
+
+void request_unref(struct request *r)
+{
+    struct live *l = LIVE_OF(r);
+    const struct mhd *mhd = &r->http->mhd;
+
+    if (atomic_fetch_sub(&l->refs, 1) > 1) {
+        return;
+    }
+    stream_off(l);
+    if (l->free_arg != NULL) {
+        l->free_arg(l->arg);
+    }
+    if (l->response != NULL) {
+        mhd->destroy_response(l->response);
+    }
+    if (l->has_cancel) {
+        cancel_fini(&l->cancel);
+    }
+    flow_free(l->flow);
+    stream_free(l->stream);
+    buf_fini(&l->body);
+    arena_fini(&l->arena);
+    (void)pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+void request_drop_body(struct request *r)
+{
+    r->body = STR_EMPTY;
+    buf_fini(&LIVE_OF(r)->body);
+}
+
+bool request_waits(struct request *r)
+{
+    struct live *l = LIVE_OF(r);
+    LOCKED(&l->lock);
+
+    return !l->gone;
+}
+
+/* ---- what came ---------------------------------------------------------------------- */
+
+struct str request_header(struct request *r, const char *name)
+{
+    const struct live *l = LIVE_OF(r);
+    const char *value = NULL;
+    size_t len = 0;
+
+    if (l->mhd == NULL ||
+        r->http->mhd.lookup_connection_value_n(l->mhd, MHD_HEADER_KIND, name, strlen(name), &value,
+                                               &len) != MHD_YES) {
+        return STR_EMPTY;
+    }
+    return http_trim((struct str){value, len});
+}
+
+struct counted {
+    struct str name;
+    unsigned n;
+};
+
+static enum MHD_Result count_one(void *cls, enum MHD_ValueKind kind, const char *key,
+                                 size_t key_len, const char *value, size_t value_len)
+{
+    struct counted *counted = cls;
+
+    (void)kind;
+    (void)value;
+    (void)value_len;
+    if (str_eq_nocase((struct str){key, key_len}, counted->name)) {
+        counted->n++;
+    }
+    return MHD_YES;
+}
+
+unsigned request_header_count(struct request *r, const char *name)
+{
+    const struct live *l = LIVE_OF(r);
+    struct counted counted = {.name = str_from(name)};
+
+    if (l->mhd != NULL) {
+        (void)r->http->mhd.get_connection_values_n(l->mhd, MHD_HEADER_KIND, count_one, &counted);
+    }
+    return counted.n;
+}
+
+int request_query(struct request *r, struct str name, struct str *out, struct err *e)
+{
+    bool found = false;
+
+    if (http_query(r->arena, r->query, name, out, &found, e) < 0) {
+        return -1;
+    }
+    if (!found) {
+        *out = STR_EMPTY;
+    } else if (out->p == NULL) {
+        *out = S("");
+    }
+    return 0;
+}
+
+struct str request_base_url(struct request *r)
+{
+    struct str url = r->services->config->http_public_url;
+
+    while (str_ends(url, S("/"))) {
+        url.len--;
+    }
+    if (url.len > 0) {
+        return url;
+    }
+    return arena_printf(r->arena, "http://%.*s", STR_ARG(request_header(r, "Host")));
+}
+
+int64_t request_length(struct request *r)
+{
+    return LIVE_OF(r)->length;
+}
+
+/* ---- answers ------------------------------------------------------------------------- */
+
+void live_suspend_locked(struct live *l)
+{
+    l->suspended = true;
+    l->pub.http->mhd.suspend_connection(l->mhd);
+}
+
+void live_resume_locked(struct live *l)
+{
+    if (l->suspended) {
+        l->suspended = false;
+        l->pub.http->mhd.resume_connection(l->mhd);
+    }
+}
+
+bool live_answer_locked(struct live *l, unsigned status, struct MHD_Response *response)
+{
+    if (l->answered || l->mhd == NULL) {
+        return false;
+    }
+    l->answered = true;
+    l->response = response;
+    l->status = status;
+    live_resume_locked(l);
+    return true;
+}
+
+bool live_answer(struct live *l, unsigned status, struct MHD_Response *response)
+{
+    bool taken;
+
+    lock(&l->lock);
+    taken = live_answer_locked(l, status, response);
+    unlock(&l->lock);
+    if (!taken) {
+        l->pub.http->mhd.destroy_response(response);
+    }
+    return taken;
+}
+
+void request_set_header(struct request *r, const char *name, struct str value)
+{
+    struct live *l = LIVE_OF(r);
+    struct buf text own_buf = {0};
+    LOCKED(&l->lock);
+
+    if (l->n_headers == LIVE_HEADERS_MAX) {
+        log_line(LOG_ERROR, "http", "msg=\"too many headers\" name=%s", name);
+        return;
+    }
+    buf_init(&text, VALUE_MAX);
+    for (size_t i = 0; i < value.len; i++) {
+        unsigned char c = (unsigned char)value.p[i];
+
+        buf_addc(&text, c < ' ' || c == 0x7f ? ' ' : (char)c);
+    }
+    l->headers[l->n_headers].name = arena_cstr(r->arena, str_from(name));
+    l->headers[l->n_headers].value = arena_str(r->arena, buf_str(&text));
+    l->n_headers++;
+}
+
+void live_add_headers(struct live *l, struct MHD_Response *response)
+{
+    const struct mhd *mhd = &l->pub.http->mhd;
+
+    (void)mhd->add_response_header(response, "X-Content-Type-Options", "nosniff");
+    for (size_t i = 0; i < l->n_headers; i++) {
+        (void)mhd->add_response_header(response, l->headers[i].name, l->headers[i].value.p);
+    }
+    if (l->origin.len > 0) {
+        (void)mhd->add_response_header(response, "Access-Control-Allow-Origin", l->origin.p);
+        (void)mhd->add_response_header(response, "Access-Control-Expose-Headers",
+                                       "Mcp-Session-Id, Content-Disposition, Content-Range, "
+                                       "Accept-Ranges, WWW-Authenticate");
+        (void)mhd->add_response_header(response, "Vary", "Origin");
+    }
+}
+
+void request_reply(struct request *r, unsigned status, const char *type, struct str body)
+{
+    struct live *l = LIVE_OF(r);
+    const struct mhd *mhd = &r->http->mhd;
+    /* It copies, so the pointer stays what it is. */
+    union {
+        const void *from;
+        void *to;
+    } bytes = {.from = body.len > 0 ? body.p : ""};
+    struct MHD_Response *response =
+        mhd->create_response_from_buffer(body.len, bytes.to, MHD_RESPMEM_MUST_COPY);
+
+    if (response == NULL) {
+        log_line(LOG_ERROR, "http", "msg=\"no memory for an answer\"");
+        live_end(l, END_GONE);
+        return;
+    }
+    if (type != NULL) {
+        (void)mhd->add_response_header(response, "Content-Type", type);
+    }
+    live_add_headers(l, response);
+    (void)live_answer(l, status, response);
+}
+
+void request_json(struct request *r, unsigned status, const json_t *v)
+{
+    struct buf text own_buf = {0};
+
+    buf_init(&text, ANSWER_MAX);
+    js_dump(v, &text);
+    request_reply(r, status, "application/json", buf_str(&text));
+}
+
+static void reply_problem(struct request *r, unsigned status, const char *code, struct str sentence)
+{
+    json_t *v own_json = json_object();
+
+    (void)json_object_set_new(v, "error", js_string(sentence));
+    (void)json_object_set_new(v, "code", js_string(str_from(code)));
+    request_json(r, status, v);
+}
+
+void request_fail(struct request *r, unsigned status, const char *code, const char *fmt, ...)
+{
+    char sentence[1024];
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(sentence, sizeof(sentence), fmt, args);
+    va_end(args);
+    reply_problem(r, status, code, str_from(sentence));
+}
+
+unsigned http_status_of(enum err_kind kind)
+{
+    switch (kind) {
+    case ERR_NONE: return MHD_HTTP_OK;
+    case ERR_INVALID: return MHD_HTTP_BAD_REQUEST;
+    case ERR_NOT_FOUND: return MHD_HTTP_NOT_FOUND;
+    case ERR_EXISTS: return MHD_HTTP_CONFLICT;
+    case ERR_DENIED: return MHD_HTTP_FORBIDDEN;
+    case ERR_UNSUPPORTED: return MHD_HTTP_UNPROCESSABLE_CONTENT;
+    case ERR_LIMIT: return MHD_HTTP_TOO_MANY_REQUESTS;
+    case ERR_TIMEOUT: return MHD_HTTP_GATEWAY_TIMEOUT;
+    case ERR_CANCELLED: return MHD_HTTP_SERVICE_UNAVAILABLE;
+    case ERR_UNREACHABLE: return MHD_HTTP_BAD_GATEWAY;
+    case ERR_GONE: return MHD_HTTP_GONE;
+    case ERR_PROTOCOL:
+    case ERR_SYSTEM:
+    case ERR_BUG:
+    case ERR_KINDS: break;
+    }
+    return MHD_HTTP_INTERNAL_SERVER_ERROR;
+}
+
+void request_fail_err(struct request *r, const struct err *e)
+{
+    reply_problem(r, http_status_of(e->kind), err_kind_name(e->kind), str_from(e->msg));
+}
+
+/* ---- the end --------------------------------------------------------------------------- */
+
+void live_own(struct live *l, void *arg, void (*free_arg)(void *arg),
+              void (*on_end)(void *arg, enum end_why why))
+{
+    LOCKED(&l->lock);
+
+    l->arg = arg;
+    l->free_arg = free_arg;
+    l->on_end = on_end;
+}
+
+/* A client that is gone is waited for no more; when we leave, it still gets its answer. */
+void live_end(struct live *l, enum end_why why)
+{
+    void (*fn)(void *arg, enum end_why why) = NULL;
+    void *arg = NULL;
+
+    lock(&l->lock);
+    if (why == END_LEAVING || !l->gone) {
+        fn = l->on_end;
+        arg = l->arg;
+    }
+    l->gone = l->gone || why == END_GONE;
+    if (l->has_cancel) {
+        cancel_fire(&l->cancel);
+    }
+    if (l->flow != NULL) {
+        flow_wake(l->flow);
+    }
+    if (l->gone && l->stream != NULL) {
+        stream_wake(l);
+    }
+    unlock(&l->lock);
+    if (fn != NULL) {
+        fn(arg, why);
+    }
+}
+
+void live_watch(struct live *l)
+{
+    struct watch *w = l->pub.http->watch;
+    LOCKED(&l->lock);
+
+    /* Whoever is done with the connection looks away first, and needs the lock after. */
+    if (l->mhd == NULL || l->conn == NULL || l->gaze.fd >= 0) {
+        return;
+    }
+    watch_socket(w, &l->gaze, l->conn->fd);
+}
+
+void live_done(struct live *l, bool well)
+{
+    struct http *h = l->pub.http;
+
+    lock(&l->lock);
+    l->mhd = NULL;
+    l->suspended = false;
+    unlock(&l->lock);
+    watch_socket_off(h->watch, &l->gaze);
+    if (!well) {
+        live_end(l, END_GONE);
+    }
+    lock(&h->lock);
+    list_del(&l->link);
+    unlock(&h->lock);
+    request_unref(&l->pub);
+}

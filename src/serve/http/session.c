@@ -1,0 +1,270 @@
+/*
+ * session.c - the table of sessions that this process has seen.
+ *
+ * It is a cache of what ids say, with the state that may be lost: when it is full, the one
+ * that was not used for longest goes. Those that were ended by their clients stay until their
+ * ids expire, or until there are too many of them.
+ */
+#include "serve/http/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/thread.h"
+#include "core/token.h"
+#include "serve/http/http_own.h"
+#include "serve/http/mcp_post.h"
+
+#define SESSIONS_MAX 8192
+#define LIFE_MS      (30ll * 24 * 3600 * 1000)
+#define FORMAT       "1" /* of the payload */
+#define BUCKETS      1024u
+
+struct sessions {
+    struct http *http;
+    pthread_mutex_t lock;
+    struct list buckets[BUCKETS]; /* struct session.link; guarded by lock */
+    size_t n;
+};
+
+struct sessions *sessions_new(struct http *h)
+{
+    struct sessions *ss = xcalloc(1, sizeof(*ss));
+
+    ss->http = h;
+    (void)pthread_mutex_init(&ss->lock, NULL);
+    for (size_t i = 0; i < BUCKETS; i++) {
+        list_init(&ss->buckets[i]);
+    }
+    return ss;
+}
+
+static void free_session(struct session *s)
+{
+    if (s->stream != NULL) {
+        stream_close(s->stream);
+        stream_unref(s->stream);
+    }
+    scope_fini(&s->scope);
+    (void)pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+void sessions_free(struct sessions *ss)
+{
+    if (ss == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < BUCKETS; i++) {
+        while (!list_empty(&ss->buckets[i])) {
+            struct session *s = list_entry(ss->buckets[i].next, struct session, link);
+
+            list_del(&s->link);
+            free_session(s);
+        }
+    }
+    (void)pthread_mutex_destroy(&ss->lock);
+    free(ss);
+}
+
+void session_set_stream(struct session *s, struct event_stream *stream)
+{
+    struct event_stream *old;
+
+    lock(&s->lock);
+    old = s->stream;
+    s->stream = stream;
+    unlock(&s->lock);
+    if (old != NULL) {
+        stream_close(old);
+        stream_unref(old);
+    }
+}
+
+void sessions_close(struct sessions *ss)
+{
+    LOCKED(&ss->lock);
+
+    for (size_t i = 0; i < BUCKETS; i++) {
+        struct list *pos;
+
+        list_each (pos, &ss->buckets[i]) {
+            session_set_stream(list_entry(pos, struct session, link), NULL);
+        }
+    }
+}
+
+/* ---- ids ---------------------------------------------------------------------------- */
+
+int session_make(struct sessions *ss, const struct caller *caller, enum revision rev, unsigned can,
+                 struct buf *id, struct err *e)
+{
+    struct buf payload own_buf = {0};
+    char nonce[SESSION_NONCE_SIZE];
+
+    id_hex(nonce, (SESSION_NONCE_SIZE - 1) / 2);
+    buf_init(&payload, TOKEN_PAYLOAD_MAX);
+    buf_addf(&payload, FORMAT " %s %u %s %.*s", revision_name(rev), can, nonce,
+             STR_ARG(caller->name));
+    return token_make(ss->http->services->tokens, TOKEN_SESSION, buf_str(&payload),
+                      clock_wall_ms() + LIFE_MS, id, e);
+}
+
+struct told { /* what an id says */
+    enum revision rev;
+    unsigned can;
+    struct str nonce, key;
+};
+
+static bool read_payload(struct str payload, struct told *out)
+{
+    struct str rest;
+    struct str format = str_cut(payload, ' ', &rest);
+    struct str rev = str_cut(rest, ' ', &rest);
+    struct str can = str_cut(rest, ' ', &rest);
+    int64_t bits = 0;
+    struct err ignored;
+
+    out->nonce = str_cut(rest, ' ', &out->key);
+    out->rev = revision_find(rev);
+    if (str_to_i64(can, 0, UINT32_MAX, &bits, &ignored) < 0) {
+        return false;
+    }
+    out->can = (unsigned)bits;
+    return str_eq(format, S(FORMAT)) && out->rev != REV_NONE &&
+           out->nonce.len == SESSION_NONCE_SIZE - 1;
+}
+
+/* ---- the table; its lock is held ------------------------------------------------------- */
+
+/* The nonce is random, so a few digits of it are as good as any hash. */
+static struct list *bucket_of(struct sessions *ss, struct str nonce)
+{
+    unsigned hash = 0;
+
+    for (size_t i = 0; i < 8; i++) {
+        hash = (hash * 31) + (unsigned char)nonce.p[i];
+    }
+    return &ss->buckets[hash % BUCKETS];
+}
+
+/* Nobody uses it, and ended ones are the last to go. */
+static void forget_one(struct sessions *ss)
+{
+    struct session *oldest = NULL;
+
+    for (size_t i = 0; i < BUCKETS; i++) {
+        struct list *pos;
+
+        list_each (pos, &ss->buckets[i]) {
+            struct session *s = list_entry(pos, struct session, link);
+
+            if (s->refs > 0 || s->stream != NULL) {
+                continue;
+            }
+            if (oldest == NULL || (oldest->ended && !s->ended) ||
+                (oldest->ended == s->ended && s->used_ms < oldest->used_ms)) {
+                oldest = s;
+            }
+        }
+    }
+    if (oldest != NULL) {
+        list_del(&oldest->link);
+        ss->n--;
+        free_session(oldest);
+    }
+}
+
+static struct session *add(struct sessions *ss, struct caller *caller, const struct told *told)
+{
+    struct session *s = xcalloc(1, sizeof(*s));
+
+    if (ss->n >= SESSIONS_MAX) {
+        forget_one(ss);
+    }
+    memcpy(s->nonce, told->nonce.p, SESSION_NONCE_SIZE - 1);
+    s->rev = told->rev;
+    s->can = told->can;
+    s->caller = caller;
+    scope_init(&s->scope, caller->scope.owner, caller->scope.folder);
+    (void)pthread_mutex_init(&s->lock, NULL);
+    list_init(&s->posts);
+    list_add_tail(bucket_of(ss, told->nonce), &s->link);
+    ss->n++;
+    return s;
+}
+
+static struct session *look_up(struct sessions *ss, const struct told *told)
+{
+    struct list *head = bucket_of(ss, told->nonce);
+    struct list *pos;
+
+    list_each (pos, head) {
+        struct session *s = list_entry(pos, struct session, link);
+
+        if (str_eq(str_from(s->nonce), told->nonce)) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+struct session *session_find(struct sessions *ss, struct caller *caller, struct str id,
+                             struct arena *a, struct err *e)
+{
+    struct session *s = NULL;
+    struct str payload;
+    struct told told;
+
+    if (token_read(ss->http->services->tokens, TOKEN_SESSION, id, a, &payload, e) < 0 ||
+        !read_payload(payload, &told) || !str_eq(told.key, caller->name)) {
+        (void)err_set(e, ERR_NOT_FOUND, "Session not found");
+        return NULL;
+    }
+    LOCKED(&ss->lock);
+    s = look_up(ss, &told);
+    if (s == NULL) {
+        s = add(ss, caller, &told);
+    }
+    if (s->ended) {
+        (void)err_set(e, ERR_NOT_FOUND, "Session not found");
+        return NULL;
+    }
+    s->refs++;
+    s->used_ms = clock_mono_ms();
+    return s;
+}
+
+void session_unref(struct sessions *ss, struct session *s)
+{
+    LOCKED(&ss->lock);
+
+    s->refs--;
+}
+
+void session_end(struct sessions *ss, struct session *s)
+{
+    struct list *pos;
+
+    lock(&ss->lock);
+    s->ended = true;
+    unlock(&ss->lock);
+    session_set_stream(s, NULL);
+    LOCKED(&s->lock);
+    list_each (pos, &s->posts) {
+        peer_cancel(&list_entry(pos, struct post, link)->peer);
+    }
+}
+
+void session_notify(struct session *s, struct mcp_message *m)
+{
+    struct list *pos;
+    LOCKED(&s->lock);
+
+    list_each (pos, &s->posts) {
+        mcp_take(&list_entry(pos, struct post, link)->peer, m);
+    }
+}
