@@ -57,8 +57,8 @@ static void name_session(struct post *p)
     struct err e;
 
     buf_init(&id, 8192);
-    if (session_make(p->r->http->sessions, p->r->caller, (enum revision)p->peer.legacy, 0, &id,
-                     &e) < 0) {
+    if (session_make(p->r->http->sessions, p->r->caller, (enum revision)p->peer.legacy, p->peer.can,
+                     &id, &e) < 0) {
         log_line(LOG_ERROR, "http", "msg=\"no session\" problem=\"%s\"", e.msg);
         return;
     }
@@ -186,20 +186,23 @@ static void free_post(void *arg)
     free(p);
 }
 
-struct post *post_new(struct request *r, struct session *session, bool modern)
+struct post *post_new(struct request *r, struct session *session, bool modern, bool takes_events)
 {
     struct post *p = xcalloc(1, sizeof(*p));
 
     p->r = r;
     p->session = session;
     p->modern = modern;
+    p->takes_events = takes_events;
     p->alarm.fire = on_alarm;
     p->started_ms = clock_mono_ms();
     p->busy = 1;
     (void)pthread_mutex_init(&p->lock, NULL);
     peer_init(&p->peer, &ops, r->http->mcp, session != NULL ? &session->scope : &r->caller->scope);
+    p->peer.link_base = request_base_url(r);
     if (session != NULL) {
-        p->peer.legacy = (int)session->rev;
+        /* A question goes out as an event; who takes none cannot be asked. */
+        peer_set_legacy(&p->peer, (int)session->rev, takes_events ? session->can : 0);
         lock(&session->lock);
         list_add_tail(&session->posts, &p->link);
         unlock(&session->lock);

@@ -46,7 +46,7 @@ struct post {
 };
 
 /* Belongs to the request from now on. The session is taken over. */
-struct post *post_new(struct request *r, struct session *session, bool modern);
+struct post *post_new(struct request *r, struct session *session, bool modern, bool takes_events);
 /* Serves the message and sees to the answer. */
 void post_take(struct post *p, struct mcp_message *m);
 

@@ -135,7 +135,6 @@ static bool is_call(const struct mcp_message *m)
 /* The session is taken over. */
 static void serve(struct request *r, struct session *session, bool modern, struct mcp_message *m)
 {
-    struct str accept = request_header(r, "Accept");
     bool call = is_call(m);
     struct post *p;
 
@@ -150,9 +149,8 @@ static void serve(struct request *r, struct session *session, bool modern, struc
                (long long)r->services->config->http_max_calls);
         return;
     }
-    p = post_new(r, session, modern);
+    p = post_new(r, session, modern, takes_events(request_header(r, "Accept")));
     p->counted = call;
-    p->takes_events = takes_events(accept);
     if (!m->batch) {
         p->raw_id = arena_str(r->arena, m->rpc.raw_id);
         p->initialize = !modern && str_eq(m->rpc.method, S("initialize"));
