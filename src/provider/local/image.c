@@ -239,6 +239,12 @@ static const char *forbidden(const struct local *l, struct arena *a, struct str 
     char *real own_mem = realpath(l->state_dir, NULL);
     struct str state = real != NULL ? str_from(real) : str_from(l->state_dir);
     struct str images = arena_printf(a, "%.*s/images", STR_ARG(state));
+    /* It is written down, a line for each thing (info.c). */
+    for (size_t i = 0; i < path.len; i++) {
+        if ((unsigned char)path.p[i] < 0x20 || path.p[i] == 0x7f) {
+            return "its path holds a control character";
+        }
+    }
     if (stat(path.p, &is) == 0 && stat("/", &root) == 0 && is.st_dev == root.st_dev &&
         is.st_ino == root.st_ino) {
         return "this machine's own root cannot be one; a sandbox without an image shows its "

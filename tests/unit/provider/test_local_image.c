@@ -149,6 +149,10 @@ static void test_places_that_are_closed(void **state)
     put(fx, "state/images/.a.partial/bin/sh", "#!", 0755);
     put(fx, "state/images/a/sub/bin/sh", "#!", 0755);
     put(fx, "bin/sh", "#!", 0755);
+    put(fx, "line\nbreak/bin/sh", "#!", 0755);
+    assert_fails(resolve(fx, in_root(fx, "line\nbreak")), &fx->e, ERR_DENIED, "control character");
+    assert_int_equal(symlink("line\nbreak", in_root(fx, "innocent")), 0);
+    assert_fails(resolve(fx, in_root(fx, "innocent")), &fx->e, ERR_DENIED, "control character");
     assert_int_equal(symlink("/", in_root(fx, "slash")), 0);
     assert_fails(resolve(fx, "/"), &fx->e, ERR_DENIED, "own root");
     assert_fails(resolve(fx, in_root(fx, "slash")), &fx->e, ERR_DENIED, "own root");
