@@ -23,6 +23,8 @@
 #include "base/utf8.h"
 #include "json/js.h"
 #include "mcp/caps.h"
+#include "mcp/level.h"
+#include "mcp/listen.h"
 #include "mcp/mcp.h"
 #include "mcp/running.h"
 
@@ -34,24 +36,10 @@ static void free_running(struct running *r)
 {
     cancel_fini(&r->cancel);
     ask_fini(r);
+    json_decref(r->call.content);
     arena_fini(&r->arena);
     json_decref(r->params);
     free(r);
-}
-
-void running_send(struct running *r, struct str message, enum send_kind kind)
-{
-    LOCKED(&r->peer->lock);
-    if (!r->taken_back) {
-        r->peer->ops->send(r->peer, message, kind);
-    }
-}
-
-void running_error(struct running *r, struct buf *out, int code, struct str message,
-                   struct str data)
-{
-    r->failed = true;
-    rpc_add_error(out, r->raw_id, code, message, data);
 }
 
 static void finish(struct running *r, const struct buf *answer)
@@ -146,6 +134,20 @@ static unsigned client_can(const struct exchange *x)
     return caps_read(js_path(x->msg->params, "_meta", RPC_META_CAPABILITIES, NULL), x->rev);
 }
 
+/* From which level on the client wants messages. */
+static enum call_level wanted_level(const struct exchange *x)
+{
+    if (!revision_has(x->rev, REV_MODERN)) {
+        return peer_level(x->peer);
+    }
+    return level_find(js_str(js_path(x->msg->params, "_meta", RPC_META_LOG_LEVEL, NULL)));
+}
+
+static void publish(struct call *c, enum change what, struct str uri)
+{
+    listen_publish(CONTAINER_OF(c, struct running, call)->peer->mcp, what, uri);
+}
+
 static struct running *new_running(const struct exchange *x, const struct job *job, const void *row,
                                    const char *label)
 {
@@ -177,7 +179,10 @@ static struct running *new_running(const struct exchange *x, const struct job *j
         .toolsets = x->peer->mcp->toolsets,
         .link_base = x->peer->link_base,
         .progress = r->token.len > 0 ? send_progress : NULL,
+        .changed = publish,
     };
+    r->level = wanted_level(x);
+    r->call.log = r->level != LEVEL_NONE ? running_log : NULL;
     ask_init(r, client_can(x));
     r->params = take_params(msg);
     r->started_ms = clock_mono_ms();

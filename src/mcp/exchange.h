@@ -15,6 +15,7 @@
 #include "mcp/peer.h"
 #include "mcp/revision.h"
 #include "mcp/rpc.h"
+#include "tools/tool.h"
 
 struct mcp {
     const struct services *services;
@@ -23,6 +24,9 @@ struct mcp {
     atomic_llong n_calls;        /* that run and are not answered yet, of all peers */
     pthread_mutex_t questions_lock;
     struct list questions; /* struct waiting.link in ask.c; guarded by questions_lock */
+    pthread_mutex_t listeners_lock;
+    struct list listeners; /* struct listener.link in listen.c; guarded by listeners_lock ... */
+    size_t n_listeners;    /* ... like this */
 };
 
 struct batch;
@@ -54,6 +58,7 @@ struct method {
     unsigned eras; /* enum era */
     bool alone;    /* not in a batch */
     void (*run)(const struct exchange *x);
+    unsigned offer; /* enum offer that it belongs to; 0: it is always there */
 };
 enum era {
     ERA_LEGACY = 1 << 0,
@@ -73,9 +78,13 @@ void result_end_as(struct buf *out, enum revision rev, const char *type);
 /* peer.c: what initialize agreed on, or what is assumed before it. */
 enum revision peer_revision(struct peer *p);
 unsigned peer_can(struct peer *p); /* enum client_can */
+enum call_level peer_level(struct peer *p);
+void peer_set_level(struct peer *p, enum call_level level);
 
 #define SERVER_NAME "anybox"
 /* What we list changes with our version only, so any cache may hold it for a while. */
 #define CACHE_HINTS ",\"ttlMs\":300000,\"cacheScope\":\"public\""
+/* What may depend on who asks is not for caches that others use, and not for long. */
+#define CACHE_HINTS_PRIVATE ",\"ttlMs\":0,\"cacheScope\":\"private\""
 
 #endif

@@ -21,6 +21,8 @@
 #include "mcp/calls.h"
 #include "mcp/check.h"
 #include "mcp/exchange.h"
+#include "mcp/level.h"
+#include "mcp/listen.h"
 
 #define WORD_SHOWN 64 /* bytes of a client's word that an error repeats */
 
@@ -32,6 +34,8 @@ struct mcp *mcp_new(const struct services *services, unsigned toolsets)
     m->toolsets = toolsets;
     (void)pthread_mutex_init(&m->questions_lock, NULL);
     list_init(&m->questions);
+    (void)pthread_mutex_init(&m->listeners_lock, NULL);
+    list_init(&m->listeners);
     listing_build(m);
     return m;
 }
@@ -45,6 +49,7 @@ void mcp_free(struct mcp *m)
         buf_fini(&m->lists[r]);
     }
     (void)pthread_mutex_destroy(&m->questions_lock);
+    (void)pthread_mutex_destroy(&m->listeners_lock);
     free(m);
 }
 
@@ -80,24 +85,14 @@ void exchange_error(const struct exchange *x, int code, const char *fmt, ...)
     send_error(x->peer, x->batch, x->msg->raw_id, code, str_from(message), STR_EMPTY);
 }
 
-/* We send no log messages, so the level changes nothing; a wrong one is still wrong. */
 static bool check_log_level(const struct exchange *x)
 {
-    static const char *const levels[] = {"debug", "info",     "notice", "warning",
-                                         "error", "critical", "alert",  "emergency"};
     const json_t *level = js_path(x->msg->params, "_meta", RPC_META_LOG_LEVEL, NULL);
 
-    if (level == NULL) {
+    if (level == NULL || level_find(js_str(level)) != LEVEL_NONE) {
         return true;
     }
-    for (size_t i = 0; i < COUNTOF(levels); i++) {
-        if (str_eq(js_str(level), str_from(levels[i]))) {
-            return true;
-        }
-    }
-    exchange_error(x, RPC_INVALID_PARAMS,
-                   "\"%s\" must be one of debug, info, notice, warning, error, critical, alert and "
-                   "emergency.",
+    exchange_error(x, RPC_INVALID_PARAMS, "\"%s\" must be one of " LEVEL_NAMES ".",
                    RPC_META_LOG_LEVEL);
     return false;
 }
@@ -150,6 +145,7 @@ static void on_notification(struct peer *p, const struct rpc_msg *msg)
     raw_id = rpc_echo(id, js_raw(msg->text, "params", "requestId", NULL));
     if (raw_id.len > 0) {
         calls_cancel(p, id, raw_id);
+        listen_cancel(p, id, raw_id);
     }
 }
 

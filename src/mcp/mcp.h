@@ -22,7 +22,7 @@
 struct mcp;
 
 struct mcp *mcp_new(const struct services *services, unsigned toolsets);
-void mcp_free(struct mcp *m);
+void mcp_free(struct mcp *m); /* after peer_fini() of all its peers */
 
 /* A message that was read, for who has to know what it is before it is taken. */
 struct mcp_message {

@@ -5,7 +5,11 @@
 #include "mcp/calls.h"
 #include "mcp/caps.h"
 #include "mcp/exchange.h"
+#include "mcp/level.h"
+#include "mcp/listen.h"
 #include "mcp/mcp.h"
+#include "mcp/method_rows.h"
+#include "mcp/offer.h"
 
 /* Clients show this to the model before any tool, and search in it: it says what we
  * are for, not what the tools' own descriptions repeat. At most 800 characters. */
@@ -18,9 +22,6 @@
     "no network and end after 30 minutes without use. create_sandbox makes others, with "          \
     "limits or network internet; list_sandboxes shows them, and sandbox_id or sandbox_name on "    \
     "any tool says which one is meant."
-
-#define CAPABILITIES "\"capabilities\":{\"tools\":{}}"
-#define NAME_SHOWN   64 /* bytes of a client's word that an error repeats */
 
 void result_end_as(struct buf *out, enum revision rev, const char *type)
 {
@@ -51,7 +52,8 @@ static void run_initialize(const struct exchange *x)
     peer_set_legacy(x->peer, (int)rev, caps_read(js_get(x->msg->params, "capabilities"), rev));
     buf_init(&body, MCP_MESSAGE_MAX);
     buf_addf(&body, "{\"protocolVersion\":\"%s\",", revision_name(rev));
-    buf_add(&body, S(CAPABILITIES ",\"serverInfo\":{\"name\":\"" SERVER_NAME "\","));
+    offers_add(&body, rev);
+    buf_add(&body, S(",\"serverInfo\":{\"name\":\"" SERVER_NAME "\","));
     if (revision_has(rev, REV_TITLES)) {
         buf_add(&body, S("\"title\":\"anybox sandboxes\","));
     }
@@ -73,7 +75,8 @@ static void run_discover(const struct exchange *x)
     buf_init(&body, MCP_MESSAGE_MAX);
     buf_add(&body, S("{\"supportedVersions\":"));
     revision_add_all(&body);
-    buf_add(&body, S("," CAPABILITIES));
+    buf_addc(&body, ',');
+    offers_add(&body, x->rev);
     add_instructions(&body);
     buf_add(&body, S(CACHE_HINTS));
     result_end(&body, x->rev);
@@ -87,14 +90,39 @@ static bool is_first_page(const json_t *cursor)
            (json_is_string(cursor) && json_string_length(cursor) == 0);
 }
 
-static void run_tools_list(const struct exchange *x)
+static bool check_cursor(const struct exchange *x)
 {
-    if (!is_first_page(js_get(x->msg->params, "cursor"))) {
-        exchange_error(x, RPC_INVALID_PARAMS,
-                       "\"cursor\" is not one of ours: tools/list has one page; ask without it.");
+    if (is_first_page(js_get(x->msg->params, "cursor"))) {
+        return true;
+    }
+    exchange_error(x, RPC_INVALID_PARAMS,
+                   "\"cursor\" is not one of ours: %.*s has one page; ask without it.",
+                   STR_ARG(x->msg->method));
+    return false;
+}
+
+void exchange_list(const struct exchange *x, const char *name, const json_t *all, const char *hints)
+{
+    struct buf body own_buf = {0};
+
+    if (!check_cursor(x)) {
         return;
     }
-    exchange_result(x, buf_str(&x->peer->mcp->lists[x->rev]));
+    buf_init(&body, MCP_MESSAGE_MAX);
+    buf_addf(&body, "{\"%s\":", name);
+    js_dump(all, &body);
+    if (revision_has(x->rev, REV_CACHE_HINTS)) {
+        buf_add(&body, str_from(hints));
+    }
+    result_end(&body, x->rev);
+    exchange_result(x, buf_str(&body));
+}
+
+static void run_tools_list(const struct exchange *x)
+{
+    if (check_cursor(x)) {
+        exchange_result(x, buf_str(&x->peer->mcp->lists[x->rev]));
+    }
 }
 
 static void run_tools_call(const struct exchange *x)
@@ -118,65 +146,45 @@ static void run_tools_call(const struct exchange *x)
     calls_start(x, &tool_job, t, t->name);
 }
 
-static void add_subscription(struct buf *out, const struct exchange *x)
+static void run_set_level(const struct exchange *x)
 {
-    buf_add(out, S("\"_meta\":{\"" RPC_META_SUBSCRIPTION "\":"));
-    buf_add(out, x->msg->raw_id);
-    buf_addc(out, '}');
-}
+    enum call_level level = level_find(js_str(js_get(x->msg->params, "level")));
 
-/*
- * Nothing of ours changes while we run, so there is nothing to subscribe to: the
- * subscription is acknowledged as empty and closed at once. Where all answers share a
- * stream its end is told twice, since the specification asks for both.
- */
-static void run_listen(const struct exchange *x)
-{
-    struct buf out own_buf = {0};
-
-    if (!json_is_object(js_get(x->msg->params, "notifications"))) {
-        exchange_error(x, RPC_INVALID_PARAMS,
-                       "subscriptions/listen needs \"notifications\", an object that names the "
-                       "kinds of notifications wanted.");
+    if (level == LEVEL_NONE) {
+        exchange_error(x, RPC_INVALID_PARAMS, "\"level\" must be one of " LEVEL_NAMES ".");
         return;
     }
-    buf_init(&out, MCP_MESSAGE_MAX);
-    buf_add(&out, S("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/subscriptions/acknowledged\","
-                    "\"params\":{"));
-    add_subscription(&out, x);
-    buf_add(&out, S(",\"notifications\":{}}}"));
-    x->peer->ops->send(x->peer, buf_str(&out), SEND_MESSAGE);
-
-    buf_clear(&out);
-    buf_add(&out, S("{\"resultType\":\"complete\","));
-    add_subscription(&out, x);
-    buf_addc(&out, '}');
-    exchange_result(x, buf_str(&out));
-    if (!x->peer->ops->one_stream) {
-        return;
-    }
-    buf_clear(&out);
-    buf_add(&out, S("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
-                    "\"requestId\":"));
-    buf_add(&out, x->msg->raw_id);
-    buf_add(&out, S(",\"reason\":\"nothing to subscribe to\"}}"));
-    x->peer->ops->send(x->peer, buf_str(&out), SEND_MESSAGE);
+    peer_set_level(x->peer, level);
+    exchange_result(x, S("{}"));
 }
+
+#define BOTH (ERA_LEGACY | ERA_MODERN)
 
 static const struct method methods[] = {
-    {"tools/call", ERA_LEGACY | ERA_MODERN, false, run_tools_call},
-    {"tools/list", ERA_LEGACY | ERA_MODERN, false, run_tools_list},
-    {"ping", ERA_LEGACY, false, run_ping},
-    {"initialize", ERA_LEGACY, true, run_initialize},
-    {"server/discover", ERA_MODERN, false, run_discover},
-    {"subscriptions/listen", ERA_MODERN, false, run_listen},
+    {"tools/call", BOTH, false, run_tools_call, 0},
+    {"tools/list", BOTH, false, run_tools_list, 0},
+    {"ping", ERA_LEGACY, false, run_ping, 0},
+    {"initialize", ERA_LEGACY, true, run_initialize, 0},
+    {"server/discover", ERA_MODERN, false, run_discover, 0},
+    {"subscriptions/listen", ERA_MODERN, false, listen_start, 0},
+    {"prompts/list", BOTH, false, run_prompts_list, OFFER_PROMPTS},
+    {"prompts/get", BOTH, false, run_prompts_get, OFFER_PROMPTS},
+    {"completion/complete", BOTH, false, run_complete, OFFER_COMPLETIONS},
+    {"resources/list", BOTH, false, run_resources_list, OFFER_RESOURCES},
+    {"resources/templates/list", BOTH, false, run_templates_list, OFFER_RESOURCES},
+    {"resources/read", BOTH, false, run_resources_read, OFFER_RESOURCES},
+    {"resources/subscribe", ERA_LEGACY, false, listen_subscribe, OFFER_SUBSCRIBE},
+    {"resources/unsubscribe", ERA_LEGACY, false, listen_unsubscribe, OFFER_SUBSCRIBE},
+    {"logging/setLevel", ERA_LEGACY, false, run_set_level, OFFER_LOGGING},
 };
 
 const struct method *method_find(struct str name)
 {
     for (size_t i = 0; i < COUNTOF(methods); i++) {
-        if (str_eq(name, str_from(methods[i].name))) {
-            return &methods[i];
+        const struct method *m = &methods[i];
+
+        if (str_eq(name, str_from(m->name))) {
+            return m->offer == 0 || (offers() & m->offer) != 0 ? m : NULL;
         }
     }
     return NULL;

@@ -5,12 +5,14 @@
 #include "base/thread.h"
 #include "mcp/calls.h"
 #include "mcp/exchange.h"
+#include "mcp/listen.h"
 
 void peer_init(struct peer *p, const struct peer_ops *ops, struct mcp *mcp, struct scope *scope)
 {
     pthread_condattr_t attr;
 
-    *p = (struct peer){.ops = ops, .mcp = mcp, .scope = scope, .legacy = REV_NONE};
+    *p = (struct peer){
+        .ops = ops, .mcp = mcp, .scope = scope, .legacy = REV_NONE, .level = LEVEL_INFO};
     (void)pthread_mutex_init(&p->lock, NULL);
     (void)pthread_condattr_init(&attr);
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -22,6 +24,7 @@ void peer_init(struct peer *p, const struct peer_ops *ops, struct mcp *mcp, stru
 void peer_cancel(struct peer *p)
 {
     calls_cancel_all(p);
+    listen_close(p);
 }
 
 bool peer_wait(struct peer *p, int64_t wait_ms)
@@ -51,6 +54,7 @@ bool peer_close(struct peer *p, int64_t grace_ms)
 
 void peer_fini(struct peer *p)
 {
+    listen_forget(p);
     (void)pthread_cond_destroy(&p->idle);
     (void)pthread_mutex_destroy(&p->lock);
 }
@@ -72,4 +76,16 @@ void peer_set_legacy(struct peer *p, int revision, unsigned can)
     LOCKED(&p->lock);
     p->legacy = revision;
     p->can = can;
+}
+
+enum call_level peer_level(struct peer *p)
+{
+    LOCKED(&p->lock);
+    return (enum call_level)p->level;
+}
+
+void peer_set_level(struct peer *p, enum call_level level)
+{
+    LOCKED(&p->lock);
+    p->level = (int)level;
 }

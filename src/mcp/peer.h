@@ -44,6 +44,7 @@ struct peer {
     pthread_mutex_t lock;
     int legacy;          /* enum revision that initialize agreed on, 0 before; guarded by lock */
     unsigned can;        /* enum client_can, as told by initialize; guarded by lock */
+    int level;           /* enum call_level, by logging/setLevel; guarded by lock */
     struct list calls;   /* struct running.link: calls under way; guarded by lock */
     pthread_cond_t idle; /* calls became empty */
 };

@@ -1,19 +1,20 @@
 #include "mcp/revision.h"
 
+#define SINCE_2025_03_26 (REV_ANNOTATIONS | REV_PROGRESS_TEXT | REV_COMPLETIONS | REV_AUDIO)
+#define SINCE_2025_06_18 (SINCE_2025_03_26 | REV_TITLES | REV_ELICITATION | REV_LINKS)
+#define SINCE_2025_11_25 (SINCE_2025_06_18 | REV_URL_MODE)
+
 static const struct {
     const char *name;
     unsigned traits;
 } revisions[REV_COUNT] = {
     [REV_NONE] = {"", 0},
     [REV_2024_11_05] = {"2024-11-05", REV_BATCHES},
-    [REV_2025_03_26] = {"2025-03-26", REV_BATCHES | REV_ANNOTATIONS | REV_PROGRESS_TEXT},
-    [REV_2025_06_18] = {"2025-06-18",
-                        REV_ANNOTATIONS | REV_PROGRESS_TEXT | REV_TITLES | REV_ELICITATION},
-    [REV_2025_11_25] = {"2025-11-25", REV_ANNOTATIONS | REV_PROGRESS_TEXT | REV_TITLES |
-                                          REV_ELICITATION | REV_URL_MODE},
-    [REV_2026_07_28] = {"2026-07-28", REV_MODERN | REV_ANNOTATIONS | REV_PROGRESS_TEXT |
-                                          REV_TITLES | REV_RESULT_TYPE | REV_CACHE_HINTS |
-                                          REV_ELICITATION | REV_URL_MODE},
+    [REV_2025_03_26] = {"2025-03-26", REV_BATCHES | SINCE_2025_03_26},
+    [REV_2025_06_18] = {"2025-06-18", SINCE_2025_06_18},
+    [REV_2025_11_25] = {"2025-11-25", SINCE_2025_11_25},
+    [REV_2026_07_28] = {"2026-07-28",
+                        REV_MODERN | REV_RESULT_TYPE | REV_CACHE_HINTS | SINCE_2025_11_25},
 };
 
 const char *revision_name(enum revision r)

@@ -33,6 +33,9 @@ enum revision_trait {
     REV_CACHE_HINTS = 1 << 6,   /* lists say ttlMs and cacheScope */
     REV_ELICITATION = 1 << 7,   /* a person can be asked, with a form ... */
     REV_URL_MODE = 1 << 8,      /* ... or by an address */
+    REV_COMPLETIONS = 1 << 9,   /* the capability of that name */
+    REV_AUDIO = 1 << 10,        /* content blocks with sound ... */
+    REV_LINKS = 1 << 11,        /* ... and with links to resources */
 };
 
 const char *revision_name(enum revision r); /* "2025-11-25" */

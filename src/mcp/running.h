@@ -45,6 +45,7 @@ struct running {
     int64_t started_ms;
     int64_t progress_ms; /* no progress before this; the call's thread only */
     int64_t progress_n;
+    enum call_level level; /* messages to the client's log, from this on */
 
     /* ask.c; the call's thread only, all owned, NULL: none. */
     json_t *asked;    /* {key: about}: what the client was asked before, as it proved */
@@ -58,6 +59,15 @@ void running_send(struct running *r, struct str message, enum send_kind kind);
 /* Instead of a result: a JSON-RPC error; `data` is JSON text or empty. */
 void running_error(struct running *r, struct buf *out, int code, struct str message,
                    struct str data);
+/* The same of an error; one that says what the client lacks, where that was the reason. */
+void running_fail(struct running *r, struct buf *out, const struct err *e);
+/* A result, or the questions that came instead; `hints` where the revision has them. */
+void running_result(struct running *r, struct buf *out, const json_t *result, const char *hints);
+/* struct job.refuse for what has no result to be told in. */
+void running_refuse(struct running *r, enum err_kind kind, struct str sentence, struct buf *out);
+
+/* call->log */
+void running_log(struct call *c, enum call_level level, struct str message);
 
 /* ---- ask.c ------------------------------------------------------------------------- */
 

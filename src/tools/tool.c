@@ -76,6 +76,15 @@ const struct tool *tool_find(struct str name)
     return NULL;
 }
 
+int call_require(struct call *c, unsigned can, struct err *e)
+{
+    if ((c->can & can) == can) {
+        return 0;
+    }
+    c->need = can;
+    return err_set(e, ERR_UNSUPPORTED, "this client cannot be asked what is needed to go on");
+}
+
 /* What a box or a program said may be in the message: it is made harmless like output. */
 static json_t *error_answer(const struct err *e)
 {
@@ -131,6 +140,12 @@ static enum err_kind kind_of(const json_t *answer)
     return ERR_BUG;
 }
 
+static void drop_content(struct call *c)
+{
+    json_decref(c->content);
+    c->content = NULL;
+}
+
 static void run_tool(const struct tool *t, struct call *c, json_t *arguments, struct buf *text)
 {
     struct err e = {0};
@@ -143,11 +158,12 @@ static void run_tool(const struct tool *t, struct call *c, json_t *arguments, st
         answer = error_answer(&e);
         c->is_error = true;
         c->asked = false;
+        drop_content(c);
     }
     if (c->is_error) {
         c->failed = kind_of(answer);
     }
-    if (!c->asked && !dump(answer, text)) {
+    if (!c->asked && !dump(c->content != NULL ? c->content : answer, text)) {
         (void)err_set(&e, ERR_LIMIT,
                       "the answer of %s is larger than %u bytes; ask for less at once (fewer "
                       "entries, bytes or characters)",
@@ -155,6 +171,7 @@ static void run_tool(const struct tool *t, struct call *c, json_t *arguments, st
         too_large = error_answer(&e);
         c->is_error = true;
         c->failed = ERR_LIMIT;
+        drop_content(c);
         (void)dump(too_large, text);
     }
 }

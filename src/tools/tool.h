@@ -113,12 +113,35 @@ struct tool {
     size_t args_size;
     unsigned toolsets;
     unsigned hints;
+    bool logs;        /* uses call->log */
+    unsigned changes; /* enum change: what it tells by call->changed */
     /* Fills *out (a new reference: the JSON of the answer's text block). The arguments
      * live in ctx->arena. An error becomes {"error", "code"} with isError. */
     int (*run)(struct call *c, const void *args, json_t **out, struct err *e);
 };
 
-/* What a running tool may use. */
+/* Of a message that a tool sends beside its answer. */
+enum call_level { /* as in the protocol, in order */
+                  LEVEL_DEBUG,
+                  LEVEL_INFO,
+                  LEVEL_NOTICE,
+                  LEVEL_WARNING,
+                  LEVEL_ERROR,
+                  LEVEL_CRITICAL,
+                  LEVEL_ALERT,
+                  LEVEL_EMERGENCY,
+                  LEVEL_NONE, /* nothing is wanted */
+};
+
+/* What has changed, for clients that subscribed to it. */
+enum change {
+    CHANGED_TOOLS = 1 << 0,
+    CHANGED_PROMPTS = 1 << 1,
+    CHANGED_RESOURCES = 1 << 2, /* the list */
+    CHANGED_RESOURCE = 1 << 3,  /* one of them */
+};
+
+/* What a running tool may use; a prompt and a resource as well. */
 struct call {
     const struct ctx *ctx;
     const struct services *services;
@@ -129,6 +152,13 @@ struct call {
     enum err_kind failed;
     /* Where clients reach our file links, "http://host:port"; empty: nowhere (stdio). */
     struct str link_base;
+    /* A tool may set it: an array of the protocol's content blocks (images and so on), which
+     * are the answer then, and *out stays alone. Who runs the tool owns it. */
+    json_t *content;
+    /* Sends a message to the client's log, when it wants that level. NULL: it wants none. */
+    void (*log)(struct call *c, enum call_level level, struct str message);
+    /* Tells who subscribed; the uri is for CHANGED_RESOURCE. NULL: nobody can. */
+    void (*changed)(struct call *c, enum change what, struct str uri);
     /* Tells the client how it goes; cheap to call often. NULL: it did not ask for that. */
     void (*progress)(struct call *c, struct str message);
     unsigned can; /* enum client_can; 0: this client cannot be asked */
@@ -139,8 +169,13 @@ struct call {
      * `can` is 0.
      */
     int (*ask)(struct call *c, struct question *questions, size_t n, struct err *e);
-    bool asked; /* ask() said ASK_LATER */
+    bool asked;    /* ask() said ASK_LATER */
+    unsigned need; /* see call_require() */
 };
+
+/* For what cannot do without: ERR_UNSUPPORTED unless the client can be asked all of these.
+ * The protocol has an error of its own for that, which tells the client what it lacks. */
+int call_require(struct call *c, unsigned can, struct err *e) MUST_CHECK;
 
 /* Looks at table.c; NULL when there is none. */
 const struct tool *tool_find(struct str name);

@@ -21,11 +21,21 @@ FOLDER = pathlib.Path(os.environ.get("ANYBOX_MCP_SCHEMAS")
 FILES = {"2024-11-05": "2025-06-18", "2025-03-26": "2025-06-18"}
 RESULTS = {"initialize": "InitializeResult", "ping": "EmptyResult", "tools/list": "ListToolsResult",
            "tools/call": "CallToolResult", "server/discover": "DiscoverResult",
-           "subscriptions/listen": "SubscriptionsListenResult"}
+           "subscriptions/listen": "SubscriptionsListenResult", "prompts/list": "ListPromptsResult",
+           "prompts/get": "GetPromptResult", "completion/complete": "CompleteResult",
+           "resources/list": "ListResourcesResult", "resources/read": "ReadResourceResult",
+           "resources/templates/list": "ListResourceTemplatesResult",
+           "resources/subscribe": "EmptyResult", "resources/unsubscribe": "EmptyResult",
+           "logging/setLevel": "EmptyResult"}
 NOTIFICATIONS = {"notifications/progress": "ProgressNotification",
                  "notifications/cancelled": "CancelledNotification",
+                 "notifications/message": "LoggingMessageNotification",
+                 "notifications/tools/list_changed": "ToolListChangedNotification",
+                 "notifications/prompts/list_changed": "PromptListChangedNotification",
+                 "notifications/resources/updated": "ResourceUpdatedNotification",
                  "notifications/subscriptions/acknowledged": "SubscriptionsAcknowledgedNotification"}
-QUESTIONS = {"elicitation/create": "ElicitRequest"}
+QUESTIONS = {"elicitation/create": "ElicitRequest", "sampling/createMessage": "CreateMessageRequest",
+             "roots/list": "ListRootsRequest"}
 
 
 def why_not():

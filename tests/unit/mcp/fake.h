@@ -172,8 +172,8 @@ static void fake_fini(struct fake *f)
 {
     assert_true(peer_close(&f->peer, 5000));
     pool_free(f->services.calls);
-    mcp_free(f->peer.mcp);
     peer_fini(&f->peer);
+    mcp_free(f->peer.mcp);
     for (size_t i = 0; i < f->n; i++) {
         free(f->messages[i]);
     }

@@ -1,0 +1,26 @@
+/*
+ * offer.h - what there is besides tools/list and tools/call, by the rows of the tables: what
+ * has no row is neither declared nor served.
+ */
+#ifndef MCP_OFFER_H
+#define MCP_OFFER_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "mcp/revision.h"
+
+enum offer {
+    OFFER_PROMPTS = 1 << 0,
+    OFFER_RESOURCES = 1 << 1,
+    OFFER_COMPLETIONS = 1 << 2,
+    OFFER_LOGGING = 1 << 3,
+    OFFER_SUBSCRIBE = 1 << 4, /* to single resources */
+};
+
+unsigned offers(void);         /* enum offer */
+unsigned offers_changes(void); /* enum change: of which clients are told */
+/* "capabilities":{...} */
+void offers_add(struct buf *out, enum revision rev);
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * prompt.h - a prompt is one row: a text that a person picks in the client, with blanks to
+ * fill in. The table is in prompts.c; what has no row is not offered.
+ */
+#ifndef TOOLS_PROMPT_H
+#define TOOLS_PROMPT_H
+
+#include "tools/tool.h"
+
+struct prompt_blank {
+    const char *name;
+    const char *help;
+    bool required;
+};
+
+struct prompt {
+    const char *name;
+    const char *title;
+    const char *help;
+    const struct prompt_blank *blanks;
+    size_t n_blanks;
+    /* Fills *messages with a new array of the protocol's {"role", "content"}. `arguments` is an
+     * object, or NULL; its members are strings, and what is required is there. */
+    int (*get)(struct call *c, json_t *arguments, json_t **messages, struct err *e);
+    /* NULL, or: fills *values with a new array of strings that the blank `name` may have, given
+     * that it begins with `start`. */
+    int (*complete)(struct call *c, struct str name, struct str start, json_t **values,
+                    struct err *e);
+};
+
+/* All prompts; NULL at the end. */
+extern const struct prompt *const prompts[];
+const struct prompt *prompt_find(struct str name); /* NULL when there is none */
+
+#endif
