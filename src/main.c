@@ -77,6 +77,11 @@ static const struct command commands[] = {
      "them. add prints the new key, which is shown only then; rm ends a key at once, also for a\n"
      "server that is running. Keys can be in the configuration too (http.keys, http.key_file).\n",
      cmd_key},
+    {"audit", "verify [FILE...]", "Check that the audit log is as it was written",
+     "Reads the file that audit.file names, or those that are named here, oldest first, and says\n"
+     "how many lines are good, or at which line the chain of hashes breaks; the exit status is 1\n"
+     "then.\n",
+     cmd_audit},
     {"doctor", "[--json]", "Tell what works here, what does not, and the exact fix",
      "The exit status is 1 when something that anybox needs is missing.\n", cmd_doctor},
     {"demo", "", "A guided tour over MCP on this machine; it ends by itself",

@@ -28,6 +28,7 @@ struct config {
     /* [server] */
     struct str toolset; /* "default", "remote-sandbox"...: --toolset, else argv[0], else default */
     int64_t max_calls;  /* concurrent tool calls; 64 */
+    int64_t read_only;  /* 1: only tools that change nothing */
     struct str server_host; /* that `anybox serve` listens on; empty: 127.0.0.1 */
     int64_t server_port;    /* 0: 8000, or 3000 with --mode http */
     int64_t require_auth;   /* 0: like --no-auth */
@@ -42,6 +43,9 @@ struct config {
     int64_t http_link_ttl_s;   /* how long a link to a file is good */
     int64_t http_max_upload;   /* bytes of a file that is put */
     int64_t http_open_metrics; /* 1: /metrics needs no key */
+    /* [audit] */
+    struct str audit_file;  /* empty: no audit log */
+    int64_t audit_commands; /* 1: with the text of commands */
     /* [log] */
     struct str log_level;  /* "warning"; ANYBOX_LOG, MCP_LOG_LEVEL */
     struct str log_file;   /* empty: stderr */

@@ -38,6 +38,8 @@ enum setting_type {
       "seed configuration that is present, else default")                                          \
     X("server.max_calls", INTEGER, max_calls, 1, 1024, NO_ZERO, "64", "ANYBOX_SERVER_MAX_CALLS",   \
       "tool calls that run at the same time")                                                      \
+    X("server.read_only", BOOLEAN, read_only, 0, 1, NO_ZERO, "false", "ANYBOX_SERVER_READ_ONLY",   \
+      "clients may look and read, but not create, run, write or delete")                           \
     X("server.host", STRING, server_host, 0, 255, NO_ZERO, "", "ANYBOX_SERVER_HOST, APP_HOST",     \
       "address or name that `anybox serve` listens on; empty: 127.0.0.1, this machine only")       \
     X("server.port", INTEGER, server_port, 1, 65535, ZERO, "0", "ANYBOX_SERVER_PORT, APP_PORT",    \
@@ -69,6 +71,11 @@ enum setting_type {
       "ANYBOX_HTTP_MAX_UPLOAD", "size of a file that is sent with PUT /sandbox/file, at most")     \
     X("http.open_metrics", BOOLEAN, http_open_metrics, 0, 1, NO_ZERO, "false",                     \
       "ANYBOX_HTTP_OPEN_METRICS", "whether GET /metrics needs no key")                             \
+    X("audit.file", PATH, audit_file, 0, 4096, NO_ZERO, "", "ANYBOX_AUDIT_FILE",                   \
+      "file to which one line is appended for each tool call, each with the hash of the line "     \
+      "before it; empty: none")                                                                    \
+    X("audit.commands", BOOLEAN, audit_commands, 0, 1, NO_ZERO, "false", "ANYBOX_AUDIT_COMMANDS",  \
+      "the audit log also tells commands as text, not only as a digest")                           \
     X("log.level", LEVEL, log_level, 0, 16, NO_ZERO, "warning",                                    \
       "ANYBOX_LOG_LEVEL, ANYBOX_LOG, MCP_LOG_LEVEL", "debug, info, warning, error, critical, off") \
     X("log.file", PATH, log_file, 0, 4096, NO_ZERO, "", "ANYBOX_LOG_FILE",                         \

@@ -116,28 +116,36 @@ int private_make(int dir, const char *name, struct str bytes, struct err *e)
     return rc;
 }
 
-int private_lock(int dir, struct err *e)
+int private_lock_fd(int fd, struct err *e)
 {
     int64_t until = clock_mono_ms() + LOCK_WAIT_MS;
-    int fd own_fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const struct ctx ctx = {0};
 
-    if (fd < 0) {
-        return err_sys(e, errno, "lock the state folder");
-    }
     while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
         if (errno != EWOULDBLOCK && errno != EINTR) {
-            return err_sys(e, errno, "lock the state folder");
+            return err_sys(e, errno, "lock a file");
         }
         if (clock_mono_ms() >= until) {
             return err_set(e, ERR_TIMEOUT,
-                           "another process has been changing the same file of the state folder "
-                           "for %d s; try again",
+                           "another process has been changing the same file for %d s; try again",
                            LOCK_WAIT_MS / 1000);
         }
         if (ctx_wait(&ctx, NULL, 0, clock_mono_ms() + LOCK_STEP_MS, e) < 0) {
             return -1;
         }
+    }
+    return 0;
+}
+
+int private_lock(int dir, struct err *e)
+{
+    int fd own_fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0) {
+        return err_sys(e, errno, "lock the state folder");
+    }
+    if (private_lock_fd(fd, e) < 0) {
+        return err_wrap(e, "the state folder");
     }
     return take_fd(&fd);
 }

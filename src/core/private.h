@@ -23,4 +23,7 @@ int private_make(int dir, const char *name, struct str bytes, struct err *e) MUS
  * closed; waits for at most some seconds. -1 is the failure. */
 int private_lock(int dir, struct err *e) MUST_CHECK;
 
+/* The same for a descriptor that the caller has, until it is closed or unlocked. */
+int private_lock_fd(int fd, struct err *e) MUST_CHECK;
+
 #endif

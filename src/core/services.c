@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "core/audit.h"
 #include "core/boxes.h"
 #include "core/metrics.h"
 #include "core/token.h"
@@ -44,6 +45,9 @@ int services_init(struct services *s, const struct config_flags *flags, struct e
     s->store = store_new(s->config->state_dir);
     s->tokens = tokens_new(s->config->state_dir);
     s->metrics = metrics_new();
+    if (s->config->audit_file.len > 0) {
+        s->audit = audit_new(s->config->audit_file);
+    }
     s->boxes = boxes_new(s->config, s->store, e);
     if (s->boxes == NULL) {
         services_fini(s);
@@ -58,6 +62,7 @@ void services_fini(struct services *s)
 {
     pool_free(s->calls);
     boxes_free(s->boxes);
+    audit_free(s->audit);
     tokens_free(s->tokens);
     store_free(s->store);
     metrics_free(s->metrics);

@@ -14,6 +14,7 @@ struct boxes;
 struct pool;
 struct tokens;
 struct metrics;
+struct audit;
 
 struct services {
     struct config *config;
@@ -21,6 +22,7 @@ struct services {
     struct boxes *boxes;
     struct tokens *tokens;   /* signed texts for clients */
     struct metrics *metrics; /* of tool calls */
+    struct audit *audit;     /* NULL: calls are not recorded */
     struct pool *calls;      /* runs tool calls; up to twice max_calls threads */
 };
 

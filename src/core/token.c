@@ -179,3 +179,15 @@ int token_read(struct tokens *t, enum token_kind kind, struct str text, struct a
     *payload = arena_str(a, str_skip(body, EXPIRY_SIZE));
     return 0;
 }
+
+int token_digest(struct tokens *t, struct hmac256 *m, struct err *e)
+{
+    const char none = 0; /* no enum token_kind */
+
+    if (need_key(t, e) < 0) {
+        return -1;
+    }
+    hmac256_init(m, (struct str){(const char *)t->key, sizeof(t->key)});
+    hmac256_add(m, (struct str){&none, 1});
+    return 0;
+}

@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/sha256.h"
 #include "base/str.h"
 
 enum token_kind {                    /* the numbers are signed: new kinds go at the end */
@@ -39,5 +40,9 @@ int token_make(struct tokens *t, enum token_kind kind, struct str payload, int64
  * ERR_GONE: it was good, and has expired. */
 int token_read(struct tokens *t, enum token_kind kind, struct str text, struct arena *a,
                struct str *payload, struct err *e) MUST_CHECK;
+
+/* Begins a digest for logs, to hmac256_add() and hmac256_end(): who does not have the key
+ * learns nothing from it, not even about bytes that can be guessed. */
+int token_digest(struct tokens *t, struct hmac256 *m, struct err *e) MUST_CHECK;
 
 #endif

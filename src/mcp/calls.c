@@ -18,7 +18,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/thread.h"
 #include "base/utf8.h"
 #include "json/js.h"
@@ -63,11 +62,10 @@ static void finish(struct running *r, const struct buf *answer)
         (void)pthread_cond_broadcast(&p->idle);
     }
     unlock(&p->lock);
-    log_line(LOG_INFO, "call", "tool=%s ms=%lld error=%s", r->label,
-             (long long)(clock_mono_ms() - r->started_ms),
-             !sent       ? "cancelled"
-             : r->failed ? "yes"
-                         : "no");
+    request_log(p, r->method, r->raw_id, r->started_ms,
+                !sent       ? "cancelled"
+                : r->failed ? "error"
+                            : "ok");
     free_running(r);
     if (p->ops->release != NULL) {
         p->ops->release(p);
@@ -178,6 +176,8 @@ static struct running *new_running(const struct exchange *x, const struct job *j
         .scope = x->peer->scope,
         .toolsets = x->peer->mcp->toolsets,
         .link_base = x->peer->link_base,
+        .transport = x->peer->ops->transport,
+        .request_id = r->raw_id,
         .progress = r->token.len > 0 ? send_progress : NULL,
         .changed = publish,
     };

@@ -36,7 +36,13 @@ struct exchange {
     struct batch *batch; /* NULL: the request came alone */
     const struct rpc_msg *msg;
     enum revision rev;
+    int64_t started_ms; /* on clock_mono_ms() */
 };
+
+/* The line in the log that each request ends with; `outcome` is "ok", "cancelled" or an error
+ * code. Nothing of the parameters is told. */
+void request_log(const struct peer *p, struct str method, struct str raw_id, int64_t started_ms,
+                 const char *outcome);
 
 /* `body` is the result as JSON text. */
 void exchange_result(const struct exchange *x, struct str body);

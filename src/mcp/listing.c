@@ -83,7 +83,8 @@ void listing_build(struct mcp *m)
         buf_init(&lists[r], MCP_MESSAGE_MAX);
     }
     for (size_t i = 0; tools[i] != NULL; i++) {
-        if ((tools[i]->toolsets & m->toolsets) != 0) {
+        if ((tools[i]->toolsets & m->toolsets) != 0 &&
+            tool_allowed(tools[i], m->services->config)) {
             add_tool_everywhere(lists, tools[i]);
         }
     }

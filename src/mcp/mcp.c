@@ -16,6 +16,8 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/utf8.h"
 #include "json/js.h"
 #include "mcp/calls.h"
@@ -62,16 +64,51 @@ void exchange_result(const struct exchange *x, struct str body)
     buf_add(&out, body);
     buf_addc(&out, '}');
     answer_send(x->peer, x->batch, x->msg->raw_id, buf_str(&out));
+    request_log(x->peer, x->msg->method, x->msg->raw_id, x->started_ms, "ok");
 }
 
-static void send_error(struct peer *p, struct batch *b, struct str raw_id, int code,
-                       struct str message, struct str data)
+void request_log(const struct peer *p, struct str method, struct str raw_id, int64_t started_ms,
+                 const char *outcome)
+{
+    char name[LOG_QUOTE_SIZE], id[LOG_QUOTE_SIZE], owner[LOG_QUOTE_SIZE];
+
+    log_line(LOG_INFO, "request", "transport=%s owner=%s request=%s method=%s ms=%lld outcome=%s",
+             p->ops->transport != NULL ? p->ops->transport : "none",
+             log_quote(p->scope->owner, owner), log_quote(raw_id, id), log_quote(method, name),
+             (long long)(clock_mono_ms() - started_ms), outcome);
+}
+
+struct failure {
+    int code;
+    struct str message;
+    struct str data; /* JSON text, or empty */
+};
+
+static void send_error(struct peer *p, struct batch *b, struct str raw_id, struct str method,
+                       int64_t started_ms, const struct failure *f)
 {
     struct buf out own_buf = {0};
+    char outcome[16];
 
     buf_init(&out, MCP_MESSAGE_MAX);
-    rpc_add_error(&out, raw_id, code, message, data);
+    rpc_add_error(&out, raw_id, f->code, f->message, f->data);
     answer_send(p, b, raw_id, buf_str(&out));
+    (void)snprintf(outcome, sizeof(outcome), "%d", f->code);
+    request_log(p, method, raw_id, started_ms, outcome);
+}
+
+/* For what is no request. */
+static void refuse(struct peer *p, struct batch *b, struct str raw_id, int code,
+                   const char *message)
+{
+    const struct failure f = {.code = code, .message = str_from(message)};
+
+    send_error(p, b, raw_id, STR_EMPTY, clock_mono_ms(), &f);
+}
+
+static void fail(const struct exchange *x, const struct failure *f)
+{
+    send_error(x->peer, x->batch, x->msg->raw_id, x->msg->method, x->started_ms, f);
 }
 
 void exchange_error(const struct exchange *x, int code, const char *fmt, ...)
@@ -82,7 +119,7 @@ void exchange_error(const struct exchange *x, int code, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(message, sizeof(message), fmt, args);
     va_end(args);
-    send_error(x->peer, x->batch, x->msg->raw_id, code, str_from(message), STR_EMPTY);
+    fail(x, &(struct failure){.code = code, .message = str_from(message)});
 }
 
 static bool check_log_level(const struct exchange *x)
@@ -101,7 +138,7 @@ static void on_request(struct peer *p, struct batch *b, const struct rpc_msg *ms
 {
     const struct method *method = method_find(msg->method);
     bool modern = check_is_modern(msg);
-    struct exchange x = {.peer = p, .batch = b, .msg = msg};
+    struct exchange x = {.peer = p, .batch = b, .msg = msg, .started_ms = clock_mono_ms()};
     struct rpc_problem problem own_problem = {0};
 
     x.rev = modern ? REV_2026_07_28 : peer_revision(p);
@@ -110,8 +147,8 @@ static void on_request(struct peer *p, struct batch *b, const struct rpc_msg *ms
         return;
     }
     if (modern && (!check_meta(msg, &problem) || !check_version(msg, &problem))) {
-        send_error(p, b, msg->raw_id, problem.code, str_from(problem.message),
-                   buf_str(&problem.data));
+        fail(&x,
+             &(struct failure){problem.code, str_from(problem.message), buf_str(&problem.data)});
         return;
     }
     if (method == NULL || (method->eras & (unsigned)(modern ? ERA_MODERN : ERA_LEGACY)) == 0) {
@@ -155,9 +192,7 @@ static void take_one(struct peer *p, struct batch *b, const struct rpc_msg *msg)
     case RPC_REQUEST: on_request(p, b, msg); break;
     case RPC_NOTIFICATION: on_notification(p, msg); break;
     case RPC_RESPONSE: ask_answered(p, msg->json); break;
-    case RPC_BAD:
-        send_error(p, b, msg->raw_id, RPC_INVALID_REQUEST, str_from(msg->problem), STR_EMPTY);
-        break;
+    case RPC_BAD: refuse(p, b, msg->raw_id, RPC_INVALID_REQUEST, msg->problem); break;
     }
 }
 
@@ -191,7 +226,7 @@ static void feed_batch(struct peer *p, const json_t *array, struct str text)
     struct batch *b;
 
     if (problem != NULL) {
-        send_error(p, NULL, STR_EMPTY, RPC_INVALID_REQUEST, str_from(problem), STR_EMPTY);
+        refuse(p, NULL, STR_EMPTY, RPC_INVALID_REQUEST, problem);
         return;
     }
     b = batch_new(p);
@@ -242,7 +277,7 @@ void mcp_feed(struct peer *p, const char *text, size_t len)
         char message[sizeof(e.msg) + 2];
 
         (void)snprintf(message, sizeof(message), "%s.", e.msg);
-        send_error(p, NULL, STR_EMPTY, RPC_PARSE_ERROR, str_from(message), STR_EMPTY);
+        refuse(p, NULL, STR_EMPTY, RPC_PARSE_ERROR, message);
         return;
     }
     mcp_take(p, &m);
@@ -250,7 +285,6 @@ void mcp_feed(struct peer *p, const char *text, size_t len)
 
 void mcp_feed_too_long(struct peer *p)
 {
-    send_error(p, NULL, STR_EMPTY, RPC_INVALID_REQUEST,
-               S("The message is longer than 16 MiB and was skipped; send big files in parts."),
-               STR_EMPTY);
+    refuse(p, NULL, STR_EMPTY, RPC_INVALID_REQUEST,
+           "The message is longer than 16 MiB and was skipped; send big files in parts.");
 }

@@ -29,7 +29,8 @@ enum send_kind {
 struct peer_ops {
     /* One JSON text, without the newline. Any thread. */
     void (*send)(struct peer *p, struct str message, enum send_kind kind);
-    bool one_stream; /* all answers share one stream (stdio); HTTP has one per request */
+    const char *transport; /* "stdio", "http": for the log */
+    bool one_stream;       /* all answers share one stream (stdio); HTTP has one per request */
     /* NULL, or: a call begins, a call has ended and sent all that it will. Without the lock;
      * a peer that is held must not be freed, and release() may free it. */
     void (*hold)(struct peer *p);

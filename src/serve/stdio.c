@@ -61,7 +61,11 @@ static void send_line(struct peer *p, struct str message, enum send_kind kind)
     outbox_send(&CONTAINER_OF(p, struct stdio, peer)->out, message, kind == SEND_NOTICE);
 }
 
-static const struct peer_ops ops = {.send = send_line, .one_stream = true};
+static const struct peer_ops ops = {
+    .send = send_line,
+    .transport = "stdio",
+    .one_stream = true,
+};
 
 /* 0 and 1 must be the client and 2 anything at all, before another descriptor is made
  * and takes one of these numbers. */

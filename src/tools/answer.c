@@ -21,6 +21,7 @@ static int run_on_box(struct call *c, const struct box_want *want, box_job *job,
         *id = STR_EMPTY;
         return -1;
     }
+    c->box_id = *id;
     return job(arg, c, b, *id, e);
 }
 

@@ -108,6 +108,7 @@ static int run(struct call *c, const void *given, json_t **out, struct err *e)
     if (boxes_create(c->services->boxes, c->ctx, c->scope, &order, &view, &reused, e) < 0) {
         return -1;
     }
+    c->box_id = view.row.id;
     *out = answer(c, &view, reused);
     return 0;
 }

@@ -126,6 +126,7 @@ static int run(struct call *c, const void *given, json_t **out, struct err *e)
         *out = not_found(c, e);
         return 0;
     }
+    c->box_id = id;
     *out = json_object();
     answer_str(*out, "sandbox_id", id);
     answer_str(*out, "name", name);

@@ -19,6 +19,7 @@ static int run(struct call *c, const void *args, json_t **out, struct err *e)
         answer_str(*out, "reason", str_from(e->msg));
         return 0;
     }
+    c->box_id = view.row.id;
     *out = json_object();
     answer_str(*out, "active_sandbox", view.row.name);
     answer_str(*out, "sandbox_id", view.row.id);

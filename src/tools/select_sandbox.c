@@ -35,6 +35,7 @@ static int run(struct call *c, const void *given, json_t **out, struct err *e)
         *out = refusal(c, str_from(e->msg), e->kind);
         return 0;
     }
+    c->box_id = view.row.id;
     *out = json_object();
     answer_str(*out, "active_sandbox", view.row.name);
     answer_str(*out, "sandbox_id", view.row.id);

@@ -5,6 +5,7 @@
 #include "base/plain.h"
 #include "core/metrics.h"
 #include "json/js.h"
+#include "tools/record.h"
 
 static const struct {
     const char *name;
@@ -146,14 +147,47 @@ static void drop_content(struct call *c)
     c->content = NULL;
 }
 
+bool tool_allowed(const struct tool *t, const struct config *config)
+{
+    return config->read_only == 0 || (t->hints & HINT_READ_ONLY) != 0;
+}
+
+static int check_allowed(const struct tool *t, const struct call *c, struct err *e)
+{
+    if (tool_allowed(t, c->services->config)) {
+        return 0;
+    }
+    return err_set(
+        e, ERR_DENIED,
+        "this server is read-only (server.read_only): %s is not available; sandboxes can "
+        "be listed and their files read",
+        t->name);
+}
+
+static int run_checked(const struct tool *t, struct call *c, json_t *arguments, json_t **answer,
+                       struct err *e)
+{
+    const void *args;
+
+    if (check_allowed(t, c, e) < 0) {
+        return -1;
+    }
+    args = tool_decode(t, arguments, c->ctx->arena, e);
+    if (args == NULL || check_config(t, c, e) < 0) {
+        return -1;
+    }
+    return t->run(c, args, answer, e);
+}
+
 static void run_tool(const struct tool *t, struct call *c, json_t *arguments, struct buf *text)
 {
     struct err e = {0};
     own_json json_t *answer = NULL;
     own_json json_t *too_large = NULL;
-    const void *args = tool_decode(t, arguments, c->ctx->arena, &e);
+    struct record record;
 
-    if (args == NULL || check_config(t, c, &e) < 0 || t->run(c, args, &answer, &e) < 0) {
+    if (record_begin(&record, t, c, arguments, &e) < 0 ||
+        run_checked(t, c, arguments, &answer, &e) < 0) {
         json_decref(answer);
         answer = error_answer(&e);
         c->is_error = true;
@@ -174,6 +208,7 @@ static void run_tool(const struct tool *t, struct call *c, json_t *arguments, st
         drop_content(c);
         (void)dump(too_large, text);
     }
+    record_end(&record);
 }
 
 void tool_call(const struct tool *t, struct call *c, json_t *arguments, struct buf *text,
@@ -185,6 +220,7 @@ void tool_call(const struct tool *t, struct call *c, json_t *arguments, struct b
     c->is_error = false;
     c->asked = false;
     c->failed = ERR_NONE;
+    c->box_id = STR_EMPTY;
     metrics_begin(metrics);
     run_tool(t, c, arguments, text);
     metrics_end(metrics, t->name, c->failed, clock_mono_us() - began_us);

@@ -159,6 +159,9 @@ struct call {
     void (*log)(struct call *c, enum call_level level, struct str message);
     /* Tells who subscribed; the uri is for CHANGED_RESOURCE. NULL: nobody can. */
     void (*changed)(struct call *c, enum change what, struct str uri);
+    const char *transport; /* "stdio", "http": for the log; NULL: unknown */
+    struct str request_id; /* the client's own, as JSON text, for the log; may be empty */
+    struct str box_id;     /* the box that it was about, as far as a tool found one; for the log */
     /* Tells the client how it goes; cheap to call often. NULL: it did not ask for that. */
     void (*progress)(struct call *c, struct str message);
     unsigned can; /* enum client_can; 0: this client cannot be asked */
@@ -182,6 +185,10 @@ const struct tool *tool_find(struct str name);
 /* All tools, sorted by name; NULL at the end. */
 extern const struct tool *const tools[];
 
+/* May this server's clients use it? Not what changes something, where the operator has set
+ * server.read_only; such tools are not listed either. */
+bool tool_allowed(const struct tool *t, const struct config *config);
+
 /* {"type":"object","properties":...}: plain, no unions, every array has items. */
 json_t *tool_schema(const struct tool *t);
 /* Arguments (an object, or NULL) into a new struct in the arena. NULL on error. They are not
@@ -189,7 +196,9 @@ json_t *tool_schema(const struct tool *t);
 const void *tool_decode(const struct tool *t, json_t *arguments, struct arena *arena, struct err *e)
     MUST_CHECK;
 /* Decode, run, and the answer as text: compact JSON, valid UTF-8, at most
- * TOOL_TEXT_MAX bytes. Never fails: errors are part of the answer. */
+ * TOOL_TEXT_MAX bytes. Never fails: errors are part of the answer. Every call of a tool, over
+ * whatever transport, comes through here: it is checked against read_only, and is a line in
+ * the log and one in the audit log. */
 #define TOOL_TEXT_MAX (900u << 10)
 void tool_call(const struct tool *t, struct call *c, json_t *arguments, struct buf *text,
                bool *is_error);

@@ -88,10 +88,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const struct peer_ops ops = {.send = check_answer, .one_stream = true};
     struct config config = {.max_calls = 0};
     struct services services = {.config = &config, .calls = pool_new("call", 0)};
+    struct scope scope;
     struct mcp *mcp = mcp_new(&services, TOOLSET_DEFAULT);
     struct peer peer;
 
-    peer_init(&peer, &ops, mcp, NULL);
+    scope_init(&scope, STR_EMPTY, S("/"));
+    peer_init(&peer, &ops, mcp, &scope);
     feed(&peer, data, size);
     if (!peer_close(&peer, 0)) {
         abort();
@@ -99,5 +101,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     peer_fini(&peer);
     mcp_free(mcp);
     pool_free(services.calls);
+    scope_fini(&scope);
     return 0;
 }

@@ -138,7 +138,12 @@ static void release(struct peer *peer)
     request_unref(p->r);
 }
 
-static const struct peer_ops ops = {.send = send_message, .hold = hold, .release = release};
+static const struct peer_ops ops = {
+    .send = send_message,
+    .transport = "http",
+    .hold = hold,
+    .release = release,
+};
 
 static void on_alarm(struct alarm *a)
 {

@@ -26,6 +26,7 @@
 struct fake {
     struct peer peer;
     struct services services;
+    struct scope scope;
     struct config config;
     pthread_mutex_t lock;
     size_t n;
@@ -165,7 +166,8 @@ static void fake_init(struct fake *f, unsigned max_calls)
     f->config.max_calls = max_calls;
     f->services.config = &f->config;
     f->services.calls = pool_new("call", 2 * max_calls);
-    peer_init(&f->peer, &fake_ops, mcp_new(&f->services, TOOLSET_DEFAULT), NULL);
+    scope_init(&f->scope, STR_EMPTY, S("/"));
+    peer_init(&f->peer, &fake_ops, mcp_new(&f->services, TOOLSET_DEFAULT), &f->scope);
 }
 
 static void fake_fini(struct fake *f)
@@ -173,6 +175,7 @@ static void fake_fini(struct fake *f)
     assert_true(peer_close(&f->peer, 5000));
     pool_free(f->services.calls);
     peer_fini(&f->peer);
+    scope_fini(&f->scope);
     mcp_free(f->peer.mcp);
     for (size_t i = 0; i < f->n; i++) {
         free(f->messages[i]);

@@ -486,6 +486,8 @@ static inline json_t *fake_call(struct fake *f, const char *tool, const char *ar
                                    .services = &f->services,
                                    .scope = &f->scope,
                                    .toolsets = f->toolsets,
+                                   .transport = "test",
+                                   .request_id = S("\"r1\""),
                                    .can = f->can,
                                    .ask = f->can != 0 ? fake_ask : NULL,
                                    .progress = f->wants_progress ? fake_progress : NULL}};
