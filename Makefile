@@ -6,7 +6,7 @@
 #   make dist     a .deb and a tarball in dist/       make fuzz     libFuzzer, 60 s a target
 #   make docs     docs/tools.md, docs/config.md       make test-sdk official SDK clients
 #   make format   clang-format                        make test-vm  in a virtual machine
-#   make clean
+#   make clean                                        make conformance  the official MCP suite
 #
 # Each target first installs the Debian packages it lacks (scripts/setup.sh).
 
@@ -25,21 +25,25 @@ DOC     = $(DESTDIR)$(PREFIX)/share/doc/anybox
 APPARMOR_DIR ?= /etc/apparmor.d
 PROFILE = $(APPARMOR_DIR)/anybox-boxinit
 
-.PHONY: all run test check fuzz bench install uninstall dist docs format clean test-sdk test-vm build-it
+.PHONY: all build-tests run test check fuzz bench install uninstall dist docs format clean test-sdk test-vm conformance build-it
 all: build-it
 
 build-it:
 	@scripts/setup.sh build
 	@scripts/build.sh build
 
+# Also the program with the conformance suite's fixtures, which tests use.
+build-tests: build-it
+	@scripts/build.sh build -- anybox boxinit anybox-conformance
+
 run: build-it
 	@build/anybox demo
 
-test: build-it
+test: build-tests
 	@scripts/setup.sh test
 	@$(PYTHON) scripts/run-tests.py
 
-check: build-it
+check: build-tests
 	@scripts/setup.sh check
 	@scripts/check.sh
 
@@ -53,6 +57,9 @@ bench: build-it
 test-sdk: build-it
 	@scripts/setup.sh sdk
 	@tests/sdk/run
+
+conformance: build-tests
+	@tests/conformance/run
 
 test-vm: build-it
 	@tests/vm/run

@@ -76,7 +76,8 @@ class Install:
         self.boxinit.parent.mkdir(parents=True)
         shutil.copy(build / "anybox", self.anybox)
         self.conformance = folder / "bin/anybox-conformance"
-        shutil.copy(build / "anybox-conformance", self.conformance)
+        if (build / "anybox-conformance").exists():
+            shutil.copy(build / "anybox-conformance", self.conformance)
         if (build / "boxinit").exists():
             shutil.copy(build / "boxinit", self.boxinit)
         for name in NAMES:

@@ -23,6 +23,7 @@ def reply(method, params):
 
 @pytest.fixture
 def fixtures(host, install):
+    assert install.conformance.exists(), "anybox-conformance is not built: make build-tests"
     def start(version="2025-11-25", **more):
         return host.server(program=install.conformance, version=version, **more)
     return start
