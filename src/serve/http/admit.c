@@ -251,13 +251,16 @@ static bool check_type(struct live *l)
 void admit_refuse_length(struct live *l)
 {
     (void)refuse(l, MHD_HTTP_CONTENT_TOO_LARGE, "limit",
-                 "The body is longer than the %zu bytes that are accepted here.",
-                 l->pub.route->body_max);
+                 "The body is longer than the %zu bytes that are accepted here%s.",
+                 request_body_max(&l->pub),
+                 (l->pub.route->flags & ROUTE_UPLOAD) != 0 ? " (http.max_upload)" : "");
 }
 
 static bool check_size(struct live *l)
 {
-    if (l->pub.route->body_max > 0 && l->length > (int64_t)l->pub.route->body_max) {
+    size_t max = request_body_max(&l->pub);
+
+    if (max > 0 && l->length > (int64_t)max) {
         admit_refuse_length(l);
         return false;
     }

@@ -61,6 +61,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
         unlock(&h->lock);
         free(c);
         *context = NULL;
+        count_move(&h->counts.connections, -1);
         return;
     }
     info = h->mhd.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -69,6 +70,8 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
     c->state = CONN_HEAD; /* who connects has something to say */
     c->since_ms = clock_mono_ms();
     *context = c;
+    count_move(&h->counts.connections, 1);
+    count_add(&h->counts.connected, 1);
     LOCKED(&h->lock);
     list_add_tail(&h->conns, &c->link);
 }
@@ -133,6 +136,8 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     }
     *context = NULL;
     set_state(h, l->conn, CONN_IDLE);
+    count_add(&h->counts.requests[l->status / 100 < 6 ? l->status / 100 : 0], 1);
+    count_add(&h->counts.bytes_in, l->received);
     log_line(LOG_DEBUG, "http", "status=%u ms=%lld", l->status,
              (long long)(clock_mono_ms() - l->started_ms));
     live_done(l, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);

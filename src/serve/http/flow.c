@@ -107,6 +107,7 @@ static ssize_t give(void *cls, uint64_t pos, char *to, size_t max)
     n = take_out(f, to, max);
     if (n > 0) {
         flow_wake(f);
+        count_add(&l->pub.http->counts.bytes_out, n);
         return (ssize_t)n;
     }
     if (f->ended) {
@@ -233,9 +234,9 @@ int request_read(struct request *r, void *to, size_t cap, size_t *got, struct er
         }
         (void)pthread_cond_wait(&f->changed, &l->lock);
     }
-    if (l->received > r->route->body_max) {
+    if (l->received > request_body_max(r)) {
         return err_set(e, ERR_LIMIT, "the body is longer than the %zu bytes that are accepted here",
-                       r->route->body_max);
+                       request_body_max(r));
     }
     *got = take_out(f, to, cap);
     if (f->len <= RING_SIZE / 2) {

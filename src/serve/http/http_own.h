@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "serve/http/counts.h"
 #include "serve/http/guard.h"
 #include "serve/http/http.h"
 #include "serve/http/mhd.h"
@@ -40,6 +41,7 @@ struct http {
     struct list requests; /* struct live.link; guarded by lock */
     struct list conns;    /* struct conn.link; guarded by lock */
     struct alarm slow;    /* looks for clients that are too slow */
+    struct http_counts counts;
 };
 
 /* ---- connections (conn.c) ------------------------------------------------------------ */

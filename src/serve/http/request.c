@@ -172,6 +172,12 @@ struct str request_base_url(struct request *r)
     return arena_printf(r->arena, "http://%.*s", STR_ARG(request_header(r, "Host")));
 }
 
+size_t request_body_max(const struct request *r)
+{
+    return (r->route->flags & ROUTE_UPLOAD) != 0 ? (size_t)r->services->config->http_max_upload
+                                                 : r->route->body_max;
+}
+
 int64_t request_length(struct request *r)
 {
     return LIVE_OF(r)->length;
@@ -277,7 +283,9 @@ void request_reply(struct request *r, unsigned status, const char *type, struct 
         (void)mhd->add_response_header(response, "Content-Type", type);
     }
     live_add_headers(l, response);
-    (void)live_answer(l, status, response);
+    if (live_answer(l, status, response) && r->method != HTTP_HEAD) {
+        count_add(&r->http->counts.bytes_out, body.len);
+    }
 }
 
 void request_json(struct request *r, unsigned status, const json_t *v)

@@ -112,9 +112,11 @@ void request_end(struct request *r, bool whole);
 
 /* ---- a body that is taken as it arrives (ROUTE_UPLOAD) ------------------------- */
 
+/* The most that a body may have: the route's body_max, or http.max_upload. */
+size_t request_body_max(const struct request *r);
 /* Content-Length, or -1 with a chunked body. */
 int64_t request_length(struct request *r);
-/* Sleeps until there are bytes. *got is 0 at the end. ERR_LIMIT beyond the route's body_max,
+/* Sleeps until there are bytes. *got is 0 at the end. ERR_LIMIT beyond request_body_max(),
  * ERR_CANCELLED when the client went away before the end. What is not read is thrown away. */
 int request_read(struct request *r, void *to, size_t cap, size_t *got, struct err *e) MUST_CHECK;
 

@@ -24,7 +24,8 @@ struct route {
     const char *path; /* "/check"; "/mcp/tools/" followed by '*' takes any rest that is not empty */
     unsigned methods; /* enum http_method */
     unsigned flags;
-    size_t body_max;  /* bytes; 0: no body wanted, what comes is thrown away */
+    size_t body_max;  /* bytes; 0: no body wanted, what comes is thrown away (an upload has
+                       * http.max_upload instead) */
     const char *type; /* NULL, or the Content-Type that a body must have: else 415 */
     void (*run)(struct request *r);
     /* NULL, or: who asks when no key was given, such as by a signed link; NULL: nobody. Runs on
@@ -34,6 +35,10 @@ struct route {
 
 /* Sets of rows, each ended by a row without a path; the table of sets is in routes.c. */
 extern const struct route mcp_routes[];
+extern const struct route rest_routes[];
+extern const struct route file_routes[];
+extern const struct route metrics_routes[];
+extern const struct route openapi_routes[];
 
 /* The row for a path and a method. NULL: *allowed is 0 when there is no such path, else the
  * methods that it has. r->tail is set for rows with '*' (*tail here). HEAD finds GET's. */

@@ -5,7 +5,7 @@
 #include "serve/http/route.h"
 
 static const struct route *const sets[] = {
-    mcp_routes,
+    mcp_routes, rest_routes, file_routes, metrics_routes, openapi_routes,
 };
 
 static bool matches(const struct route *row, struct str path, struct str *tail)

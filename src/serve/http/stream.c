@@ -45,6 +45,7 @@ static ssize_t give(void *cls, uint64_t pos, char *to, size_t max)
 
         memcpy(to, s->queue.p + s->out, n);
         s->out += n;
+        count_add(&l->pub.http->counts.bytes_out, n);
         if (n == left) {
             buf_fini(&s->queue);
             s->out = 0;
@@ -128,6 +129,7 @@ struct event_stream *stream_open(struct request *r)
     buf_init(&s->queue, STREAM_QUEUE_MAX);
     buf_add(&s->queue, S(": open\n\n"));
     request_hold(r);
+    count_move(&r->http->counts.streams, 1);
     lock(&l->lock);
     l->stream = s;
     unlock(&l->lock);
@@ -183,6 +185,7 @@ void stream_free(struct event_stream *s)
     if (s == NULL) {
         return;
     }
+    count_move(&s->live->pub.http->counts.streams, -1);
     buf_fini(&s->queue);
     free(s);
 }

@@ -1,0 +1,12 @@
+/* openapi.h - the description of everything that is served, as OpenAPI 3.1. */
+#ifndef SERVE_HTTP_OPENAPI_H
+#define SERVE_HTTP_OPENAPI_H
+
+#include <jansson.h>
+
+#include "base/str.h"
+
+/* A new reference. `base` is "http://host:port"; the tools of these sets are in it. */
+json_t *openapi_build(struct str base, unsigned toolsets);
+
+#endif
