@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -17,6 +18,7 @@
 #include "base/own.h"
 #include "base/path.h"
 #include "boxinit/box.h"
+#include "boxinit/copy.h"
 #include "boxinit/ids.h"
 #include "boxinit/image.h"
 #include "boxinit/limits.h"
@@ -364,8 +366,8 @@ static int make_box(struct inner *inner, struct err *e)
     struct spec spec;
 
     arena_init(&a, 64u << 20);
-    if (null_stdio(e) < 0 || cloexec_all(e) < 0 || spec_read(SPEC_FD, &a, &spec, e) < 0 ||
-        make_inner(&spec, &stack, inner, e) < 0) {
+    if (null_stdio(e) < 0 || spec_read(SPEC_FD, &a, &spec, e) < 0 || copy_run(&spec, e) < 0 ||
+        cloexec_all(e) < 0 || make_inner(&spec, &stack, inner, e) < 0) {
         return -1;
     }
     return spec.net_program != NULL ? make_network(&spec, &stack, inner, e) : 0;
@@ -377,6 +379,7 @@ int box_make(void)
     struct err e;
 
     reset_process();
+    (void)prctl(PR_SET_NAME, "boxinit", 0, 0, 0); /* a copy has another name */
     if (make_box(&inner, &e) == 0) {
         return 0;
     }

@@ -315,10 +315,12 @@ class Box:
             raise
 
     def start(self, spec, order, run_as, prefix, without):
-        spec_r, spec_w = os.pipe()
+        spec_file = os.memfd_create("spec")
+        os.write(spec_file, spec)
+        os.lseek(spec_file, 0, os.SEEK_SET)
         control, theirs = socket.socketpair()
         folder = os.open(self.folder, os.O_PATH)
-        fds = [spec_r, theirs.detach(), folder]
+        fds = [spec_file, theirs.detach(), folder]
 
         def place():
             copies = [os.dup2(fd, 200 + i) for i, fd in enumerate(fds)]
@@ -336,8 +338,6 @@ class Box:
                               env={}, stdin=subprocess.DEVNULL) as p, control:
             for fd in fds:
                 os.close(fd)
-            with os.fdopen(spec_w, "wb") as f:
-                f.write(spec)
             self.give_order(control, order)
         assert p.returncode == (0 if self.pid else 1)
 

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
 import socket
@@ -274,6 +275,60 @@ def test_orphans_in_sessions_of_their_own_neither_fill_nor_slow_the_first_proces
     assert resident() - before < 4096
     wait_until(lambda: box.usage()["processes"] <= 1, 5)
     assert box.usage()["processes"] <= 1, "zombies are left"
+
+
+CHANGE_INIT = """
+import os, signal, time
+print("go", flush=True)
+end = time.time() + 20
+while time.time() < end:
+    for p in os.listdir("/proc"):
+        try:
+            if not p.isdigit() or int(p) in (1, os.getpid()) or not os.readlink(f"/proc/{p}/exe").count("boxinit"):
+                continue
+            os.kill(int(p), signal.SIGSTOP)
+            fd = os.open(f"/proc/{p}/exe", os.O_RDONLY)
+        except OSError:
+            continue
+        for what in (lambda: os.chmod(f"/proc/self/fd/{fd}", 0o777), lambda: os.utime(f"/proc/self/fd/{fd}", (1, 1)),
+                     lambda: os.write(os.open(f"/proc/self/fd/{fd}", os.O_WRONLY), b"x")):
+            try: what()
+            except OSError: pass
+        os.kill(int(p), signal.SIGKILL)
+        print("tried", flush=True)
+        raise SystemExit
+"""
+
+
+def test_the_programs_file_on_the_host_cannot_be_changed(make, mode, world, monkeypatch):
+    """A command that is a link to /proc/self/exe is run by what is still boxinit: a file on the
+    host's own mount, which may belong to the very user that code in the box is."""
+    owner = {"range": 0, "helper": 58801, "one": NOBODY if ROOT else os.getuid()}[mode.split("-")[0]]
+    own = world / f"boxinit-{mode}"
+    shutil.copy(agent_client.BOXINIT, own)
+    if ROOT:
+        os.chown(own, owner, owner)
+    own.chmod(0o755)
+    monkeypatch.setattr(agent_client, "BOXINIT", str(own))
+    before, content = own.stat(), own.read_bytes()
+    with make(mode) as b, b.connect(timeout=30) as c:
+        b.sh("ln -s /proc/self/exe /tmp/tool")
+        b.write("/tmp/script", "#!/tmp/tool\n", mode=0o755)
+        c.start(["python3", "-c", CHANGE_INIT])
+        c.wait_output(b"go")
+
+        def tried():
+            for program in "/tmp/tool", "/tmp/script":
+                with b.connect() as other:
+                    other.start([program, "box"])
+                    time.sleep(0.02)
+            return select.select([c.sock], [], [], 0)[0]
+        assert wait_until(tried, 15), "nothing of it was ever met"
+        c.wait()
+        assert b"tried" in c.out
+    after = own.stat()
+    assert (after.st_mode, after.st_mtime_ns, after.st_ctime_ns) == (before.st_mode, before.st_mtime_ns, before.st_ctime_ns)
+    assert own.read_bytes() == content
 
 
 # ---- what all boxes and the host share -------------------------------------------

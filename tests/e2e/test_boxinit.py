@@ -1117,28 +1117,28 @@ def test_mounts_below_a_bind_are_read_only_too(make, world):
 def prepared(world, control):
     """boxinit started by hand with a spec; it has no order yet."""
     folder = os.open(tempfile.mkdtemp(dir=world), os.O_PATH)
-    spec_r, spec_w = os.pipe()
+    spec_file = os.memfd_create("spec")
     spec = frame(agent_client.SPEC, u8(1 if ROOT else 0) + u32(10**9) + u32(10**9) + u32(65536) +
                  names(agent_client.RO_BINDS) + names([]) + names([]) + text("") + text("") +
                  text("") + u8(0) + u8(0) + u8(0) + text(""))
+    os.write(spec_file, spec)
+    os.lseek(spec_file, 0, os.SEEK_SET)
 
     def place():
-        copies = [os.dup2(f, 200 + i) for i, f in enumerate((spec_r, control.fileno(), folder))]
+        copies = [os.dup2(f, 200 + i) for i, f in enumerate((spec_file, control.fileno(), folder))]
         for i, fd in enumerate(copies):
             os.dup2(fd, 3 + i)
         os.closerange(6, 300)
 
     p = subprocess.Popen([agent_client.BOXINIT, "box"], preexec_fn=place, close_fds=False)
-    for fd in spec_r, folder:
+    for fd in spec_file, folder:
         os.close(fd)
     control.close()
-    os.write(spec_w, spec)
-    os.close(spec_w)
     return p
 
 
 def inits_of(world):
-    return {p for p in processes() if executable(p).startswith(str(world))}
+    return {p for p in processes() if executable(p).startswith((str(world), "/memfd:boxinit"))}
 
 
 def test_a_server_that_dies_takes_the_unborn_box_with_it(world):
