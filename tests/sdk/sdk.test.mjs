@@ -1,15 +1,17 @@
-// The official TypeScript SDK clients against anybox over stdio: v1, and v2 in its legacy,
-// auto (which probes with a sibling process) and pinned modern modes.
+// The official TypeScript SDK clients against anybox over stdio and HTTP: v1, and v2 in its
+// legacy, auto (which probes, on stdio with a sibling process) and pinned modern modes.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
-import { Client as ClientV2 } from '@modelcontextprotocol/client';
+import { Client as ClientV2, StreamableHTTPClientTransport as HttpV2 } from '@modelcontextprotocol/client';
 import { StdioClientTransport as StdioV2 } from '@modelcontextprotocol/client/stdio';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 
 const info = { name: 'anybox-sdk-tests', version: '1.0.0' };
@@ -18,32 +20,54 @@ const MODERN = '2026-07-28';
 const capabilities = { elicitation: { form: {} } };
 const pinned = { mode: { pin: MODERN } };
 
-const flavours = {
-  'v1': () => [new ClientV1(info, { capabilities }), StdioV1],
-  'v2 legacy': () => [new ClientV2(info, { capabilities }), StdioV2],
-  'v2 auto': () => [new ClientV2(info, { capabilities, versionNegotiation: { mode: 'auto' } }), StdioV2],
-  'v2 pinned': () => [new ClientV2(info, { capabilities, versionNegotiation: pinned }), StdioV2],
+const clients = {
+  'v1': () => new ClientV1(info, { capabilities }),
+  'v2 legacy': () => new ClientV2(info, { capabilities }),
+  'v2 auto': () => new ClientV2(info, { capabilities, versionNegotiation: { mode: 'auto' } }),
+  'v2 pinned': () => new ClientV2(info, { capabilities, versionNegotiation: pinned }),
 };
 
-for (const [flavour, make] of Object.entries(flavours)) {
-  describe(flavour, () => {
+// A server of its own, with the key that its first start shows.
+async function serve(env, cwd) {
+  const server = spawn(process.env.ANYBOX, ['serve', '--port', '0'], { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] });
+  let said = '';
+  for (const output of [server.stdout, server.stderr]) {
+    output.on('data', (data) => { said += data; });
+  }
+  for (let i = 0; i < 200; i++) {
+    const url = said.match(/http:\S+\/mcp/), key = said.match(/key (abx_\S+)/);
+    if (url && key) {
+      return { server, url: new URL(url[0]), key: key[1] };
+    }
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+  server.kill();
+  throw new Error(`the server did not start: ${said}`);
+}
+
+const cases = ['stdio', 'http'].flatMap((way) => Object.keys(clients).map((flavour) => [way, flavour]));
+
+for (const [way, flavour] of cases) {
+  describe(`${flavour} ${way}`, () => {
     const home = mkdtempSync(join(tmpdir(), 'abx-sdk-'));
+    const env = { PATH: process.env.PATH, HOME: home, ANYBOX_HOME: join(home, 'state') };
     const modern = flavour === 'v2 auto' || flavour === 'v2 pinned';
     const questions = [];
-    let client, transport, reply;
+    let client, transport, reply, http;
 
     before(async () => {
-      let Transport;
-      [client, Transport] = make();
+      client = clients[flavour]();
       client.setRequestHandler(flavour === 'v1' ? ElicitRequestSchema : 'elicitation/create', async (request) => {
         questions.push(request.params.message);
         return reply;
       });
-      transport = new Transport({
-        command: process.env.ANYBOX,
-        env: { PATH: process.env.PATH, HOME: home, ANYBOX_HOME: join(home, 'state') },
-        cwd: home,
-      });
+      if (way === 'http') {
+        http = await serve(env, home);
+        const requestInit = { headers: { Authorization: `Bearer ${http.key}` } };
+        transport = new (flavour === 'v1' ? HttpV1 : HttpV2)(http.url, { requestInit });
+      } else {
+        transport = new (flavour === 'v1' ? StdioV1 : StdioV2)({ command: process.env.ANYBOX, env, cwd: home });
+      }
       await client.connect(transport);
     });
 
@@ -51,6 +75,11 @@ for (const [flavour, make] of Object.entries(flavours)) {
       const began = Date.now();
       await client.close();
       assert.ok(Date.now() - began < 1900, 'the SDK had to send a signal');
+      if (http) {
+        const ended = new Promise((resolve) => { http.server.on('exit', resolve); });
+        http.server.kill();
+        assert.equal(await ended, 0);
+      }
       rmSync(home, { recursive: true, force: true });
     });
 
