@@ -124,6 +124,33 @@ static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connectio
     return l;
 }
 
+static const char *method_name(enum http_method method)
+{
+    switch (method) {
+    case HTTP_GET: return "GET";
+    case HTTP_HEAD: return "HEAD";
+    case HTTP_POST: return "POST";
+    case HTTP_PUT: return "PUT";
+    case HTTP_DELETE: return "DELETE";
+    case HTTP_OPTIONS: return "OPTIONS";
+    case HTTP_OTHER: break;
+    }
+    return "other";
+}
+
+/* Without the query: there are signatures in it. */
+static void log_request(const struct live *l)
+{
+    char path[LOG_QUOTE_SIZE], owner[LOG_QUOTE_SIZE];
+    struct str rest;
+
+    log_line(LOG_INFO, "http", "method=%s path=%s owner=%s status=%u received=%llu ms=%lld",
+             method_name(l->pub.method), log_quote(str_cut(str_from(l->uri), '?', &rest), path),
+             log_quote(l->pub.caller != NULL ? l->pub.caller->scope.owner : STR_EMPTY, owner),
+             l->status, (unsigned long long)l->received,
+             (long long)(clock_mono_ms() - l->started_ms));
+}
+
 static void on_completed(void *cls, struct MHD_Connection *connection, void **context,
                          enum MHD_RequestTerminationCode code)
 {
@@ -138,8 +165,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     set_state(h, l->conn, CONN_IDLE);
     count_add(&h->counts.requests[l->status / 100 < 6 ? l->status / 100 : 0], 1);
     count_add(&h->counts.bytes_in, l->received);
-    log_line(LOG_DEBUG, "http", "status=%u ms=%lld", l->status,
-             (long long)(clock_mono_ms() - l->started_ms));
+    log_request(l);
     live_done(l, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 }
 
