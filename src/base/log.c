@@ -34,7 +34,8 @@ static struct {
     pthread_mutex_t lock;
     char *path; /* NULL: stderr */
     int fd;
-    long long size, max_bytes;
+    long long max_bytes;
+    int keep; /* old files */
     unsigned long long dropped;
 } sink = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = STDERR_FILENO};
 
@@ -65,22 +66,16 @@ void log_set_level(enum log_level level)
     atomic_store(&level_now, (int)level);
 }
 
-static int open_file(const char *path, long long *size, struct err *e)
+static int open_file(const char *path, struct err *e)
 {
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
-    struct stat st;
 
-    if (fd < 0) {
-        return err_sys(e, errno, "open the log file %s", path);
-    }
-    *size = fstat(fd, &st) == 0 ? (long long)st.st_size : 0;
-    return fd;
+    return fd >= 0 ? fd : err_sys(e, errno, "open the log file %s", path);
 }
 
-int log_set_file(const char *path, long long max_bytes, struct err *e)
+int log_set_file(const char *path, long long max_bytes, int keep, struct err *e)
 {
-    long long size = 0;
-    int fd = open_file(path, &size, e);
+    int fd = open_file(path, e);
     LOCKED(&sink.lock);
 
     if (fd < 0) {
@@ -92,26 +87,61 @@ int log_set_file(const char *path, long long max_bytes, struct err *e)
     }
     sink.path = xstrdup(path);
     sink.fd = fd;
-    sink.size = size;
     sink.max_bytes = max_bytes;
+    sink.keep = keep;
     return 0;
 }
 
-/* A file that cannot be replaced is written on: a log too long beats none. */
-static void rotate(void)
+/* "log.1" and so on; number 0 is the log itself. */
+static char *numbered(int number)
 {
-    char *old own_mem = xmalloc(strlen(sink.path) + sizeof(".1"));
+    size_t size = strlen(sink.path) + 16;
+    char *name = xmalloc(size);
+
+    (void)snprintf(name, size, number > 0 ? "%s.%d" : "%s", sink.path, number);
+    return name;
+}
+
+/* Each gets the next number; the last one goes. */
+static void move_files(void)
+{
+    for (int i = sink.keep; i >= 0; i--) {
+        char *from own_mem = numbered(i);
+        char *to own_mem = numbered(i + 1);
+
+        (void)(i == sink.keep ? unlink(from) : rename(from, to));
+    }
+}
+
+/* Another process may have done it already. A file that cannot be replaced is written on: a
+ * log too long beats none. */
+static void rotate(const struct stat *ours)
+{
+    struct stat there;
     struct err e;
     int fd;
 
-    (void)snprintf(old, strlen(sink.path) + sizeof(".1"), "%s.1", sink.path);
-    if (rename(sink.path, old) < 0) {
-        return;
+    if (lstat(sink.path, &there) == 0 && there.st_ino == ours->st_ino &&
+        there.st_dev == ours->st_dev) {
+        move_files();
     }
-    fd = open_file(sink.path, &sink.size, &e);
+    fd = open_file(sink.path, &e);
     if (fd >= 0) {
         (void)close(sink.fd);
         sink.fd = fd;
+    }
+}
+
+/* Before a line of this length: others write to the same file, so its size is asked for. */
+static void make_room(size_t len)
+{
+    struct stat st;
+
+    if (sink.path == NULL || sink.max_bytes <= 0 || fstat(sink.fd, &st) < 0) {
+        return;
+    }
+    if (st.st_nlink == 0 || (long long)st.st_size + (long long)len > sink.max_bytes) {
+        rotate(&st);
     }
 }
 
@@ -133,15 +163,12 @@ static void write_line(char *line, size_t len)
         len += n > 0 ? (size_t)n : 0;
     }
     line[len++] = '\n';
-    if (sink.path != NULL && sink.max_bytes > 0 && sink.size + (long long)len > sink.max_bytes) {
-        rotate();
-    }
+    make_room(len);
     if ((sink.path == NULL && !takes_a_line(sink.fd)) ||
         write(sink.fd, line, len) != (ssize_t)len) {
         sink.dropped++;
         return;
     }
-    sink.size += (long long)len;
     sink.dropped = 0;
 }
 

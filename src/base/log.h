@@ -28,8 +28,9 @@ int log_level_parse(struct str s, enum log_level *out, struct err *e) MUST_CHECK
 
 /* Default: warnings and worse, to stderr. */
 void log_set_level(enum log_level level);
-/* Appends to this file (0600) from now on; renamed to <path>.1 beyond max_bytes. */
-int log_set_file(const char *path, long long max_bytes, struct err *e) MUST_CHECK;
+/* Appends to this file (0600) from now on, as other processes may. Beyond max_bytes it is
+ * renamed to <path>.1, what was that to <path>.2, and so on: `keep` of them are kept. */
+int log_set_file(const char *path, long long max_bytes, int keep, struct err *e) MUST_CHECK;
 
 /* fmt is "key=value key=value"; quote values that may hold spaces by %s of
  * log_quote(). */

@@ -50,6 +50,7 @@ struct config {
     struct str log_level;  /* "warning"; ANYBOX_LOG, MCP_LOG_LEVEL */
     struct str log_file;   /* empty: stderr */
     int64_t log_max_bytes; /* 10 MiB */
+    int64_t log_backups;   /* 1 */
     /* [defaults] */
     struct str default_provider; /* "local" */
     int64_t exec_timeout_s;      /* 120: for a call that names none */

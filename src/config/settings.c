@@ -3,26 +3,12 @@
  * the checks and their sentences, `anybox doctor` and docs/config.md: to add a setting,
  * add a field to struct config and a row here.
  */
-#include "config/settings.h"
-
 #include <stddef.h>
 #include <stdio.h>
 
 #include "base/buf.h"
 #include "base/path.h"
-
-enum setting_type {
-    SETTING_STRING,  /* struct str; max is in bytes */
-    SETTING_LEVEL,   /* struct str: a log level */
-    SETTING_PATH,    /* struct str: absolute, "~/..." is expanded */
-    SETTING_LIST,    /* struct str: texts with commas between them; an array in a file */
-    SETTING_SECRETS, /* the same, never shown */
-    SETTING_INTEGER, /* int64_t */
-    SETTING_SECONDS, /* int64_t */
-    SETTING_SIZE,    /* int64_t bytes: 1048576 or "512m" */
-    SETTING_MILLIS,  /* int64_t thousandths of a number */
-    SETTING_BOOLEAN, /* int64_t: 0 or 1 */
-};
+#include "config/settings_own.h"
 
 #define INT32_TOP 2147483647ll
 #define SIZE_TOP  (1ll << 50)
@@ -82,6 +68,8 @@ enum setting_type {
       "file to append the log to; empty: stderr")                                                  \
     X("log.max_size", SIZE, log_max_bytes, 4096, SIZE_TOP, NO_ZERO, "10m", "ANYBOX_LOG_MAX_SIZE",  \
       "size at which the log file is renamed to <file>.1 and begun anew")                          \
+    X("log.backups", INTEGER, log_backups, 0, 100, NO_ZERO, "1", "ANYBOX_LOG_BACKUPS",             \
+      "full log files that are kept, as <file>.1, <file>.2 and so on; 0: none")                    \
     X("defaults.provider", STRING, default_provider, 1, 64, NO_ZERO, "local",                      \
       "ANYBOX_DEFAULTS_PROVIDER", "provider of a sandbox whose creator names none")                \
     X("defaults.exec_timeout", SECONDS, exec_timeout_s, 1, INT32_TOP, NO_ZERO, "120",              \
@@ -114,19 +102,10 @@ enum setting_type {
       "whether a local sandbox may ask for network host: this machine's own network, its "         \
       "loopback and all that listens there included")
 
-struct setting {
-    const char *key;
-    size_t offset;
-    int64_t min, max;
-    const char *fallback;
-    const char *env;
-    enum setting_type type;
-    bool zero;
-};
-
 #define ROW(key, type, field, min, max, zero, fallback, env, help)                                 \
     {key, offsetof(struct config, field), min, max, fallback, env, SETTING_##type, zero},
-static const struct setting settings[] = {SETTINGS(ROW)};
+const struct setting settings[] = {SETTINGS(ROW)};
+const size_t n_settings = COUNTOF(settings);
 #undef ROW
 
 #define TYPE_NAME_STRING  "string"
@@ -160,15 +139,15 @@ static int64_t *int_field(struct config *c, const struct setting *s)
     return (int64_t *)(void *)((char *)c + s->offset);
 }
 
-static bool is_list(const struct setting *s)
+bool setting_is_list(const struct setting *s)
 {
     return s->type == SETTING_LIST || s->type == SETTING_SECRETS;
 }
 
-static bool is_text(const struct setting *s)
+bool setting_is_text(const struct setting *s)
 {
     return s->type == SETTING_STRING || s->type == SETTING_LEVEL || s->type == SETTING_PATH ||
-           is_list(s);
+           setting_is_list(s);
 }
 
 /* ---- checks ----------------------------------------------------------------- */
@@ -229,7 +208,7 @@ static void add_accepted(struct buf *to, const struct setting *s)
     if (s->type == SETTING_STRING) {
         buf_addf(to, " of %lld to %lld bytes", (long long)s->min, (long long)s->max);
     }
-    if (is_text(s) || s->type == SETTING_BOOLEAN) {
+    if (setting_is_text(s) || s->type == SETTING_BOOLEAN) {
         return;
     }
     buf_addf(to, " from ");
@@ -241,7 +220,7 @@ static void add_accepted(struct buf *to, const struct setting *s)
     }
 }
 
-static int refuse(const struct setting *s, struct str found, struct err *e)
+int setting_refuse(const struct setting *s, struct str found, struct err *e)
 {
     struct buf text own_buf = {0};
 
@@ -254,41 +233,41 @@ static int refuse(const struct setting *s, struct str found, struct err *e)
                    STR_ARG(str_head(found, 100)));
 }
 
-static int set_text(struct config *c, const struct setting *s, struct str v, struct err *e)
+int setting_text(struct config *c, const struct setting *s, struct str v, struct err *e)
 {
     struct str home;
     enum log_level level;
     struct err ignored;
 
     if (v.len < (size_t)s->min || v.len > (size_t)s->max || str_has(v, '\0')) {
-        return refuse(s, v.len > 0 ? v : S("an empty one"), e);
+        return setting_refuse(s, v.len > 0 ? v : S("an empty one"), e);
     }
     if (s->type == SETTING_LEVEL && log_level_parse(v, &level, &ignored) < 0) {
-        return refuse(s, v, e);
+        return setting_refuse(s, v, e);
     }
     if (s->type == SETTING_PATH && v.len > 0) {
         home = config_home(&c->arena);
         v = path_tilde(&c->arena, v, home);
         if (!path_is_absolute(v)) {
-            return refuse(s, v, e);
+            return setting_refuse(s, v, e);
         }
     }
     *str_field(c, s) = arena_str(&c->arena, v);
     return 0;
 }
 
-static int set_number(struct config *c, const struct setting *s, int64_t v, struct str found,
-                      struct err *e)
+int setting_number(struct config *c, const struct setting *s, int64_t v, struct str found,
+                   struct err *e)
 {
     if ((v < s->min || v > s->max) && !(s->zero && v == 0)) {
-        return refuse(s, found, e);
+        return setting_refuse(s, found, e);
     }
     *int_field(c, s) = v;
     return 0;
 }
 
 /* A number with a fraction in thousandths; false when it is out of any range. */
-static bool to_millis(double v, int64_t *out)
+bool setting_to_millis(double v, int64_t *out)
 {
     if (!(v >= 0 && v <= 1e9)) {
         return false;
@@ -298,266 +277,32 @@ static bool to_millis(double v, int64_t *out)
 }
 
 /* From the environment, and sizes from a file: everything is text there. */
-static int set_from_text(struct config *c, const struct setting *s, struct str v, struct err *e)
+int setting_from_text(struct config *c, const struct setting *s, struct str v, struct err *e)
 {
     struct err ignored;
     int64_t n = 0;
     double real = 0;
     bool on = false;
 
-    if (is_text(s)) {
-        return set_text(c, s, v, e);
+    if (setting_is_text(s)) {
+        return setting_text(c, s, v, e);
     }
     if (s->type == SETTING_BOOLEAN) {
-        return str_to_bool(v, &on, &ignored) < 0 ? refuse(s, v, e) : set_number(c, s, on, v, e);
+        return str_to_bool(v, &on, &ignored) < 0 ? setting_refuse(s, v, e)
+                                                 : setting_number(c, s, on, v, e);
     }
     if (s->type == SETTING_SIZE) {
         if (str_to_size(v, &n, &ignored) < 0) {
-            return refuse(s, v, e);
+            return setting_refuse(s, v, e);
         }
     } else if (s->type == SETTING_MILLIS) {
-        if (str_to_f64(v, &real, &ignored) < 0 || !to_millis(real, &n)) {
-            return refuse(s, v, e);
+        if (str_to_f64(v, &real, &ignored) < 0 || !setting_to_millis(real, &n)) {
+            return setting_refuse(s, v, e);
         }
     } else if (str_to_i64(v, INT64_MIN, INT64_MAX, &n, &ignored) < 0) {
-        return refuse(s, v, e);
+        return setting_refuse(s, v, e);
     }
-    return set_number(c, s, n, v, e);
-}
-
-/* ---- from a file --------------------------------------------------------------- */
-
-/* The value as the sentence shows it. */
-static struct str show_value(struct arena *a, const struct toml_value *v)
-{
-    switch (v->type) {
-    case TOML_STRING: return arena_printf(a, "\"%.*s\"", STR_ARG(str_head(v->string, 80)));
-    case TOML_INTEGER: return arena_printf(a, "%lld", (long long)v->integer);
-    case TOML_FLOAT: return arena_printf(a, "%g", v->real);
-    case TOML_BOOLEAN: return v->boolean ? S("true") : S("false");
-    case TOML_ARRAY:
-    case TOML_TABLE:
-    case TOML_TABLES: break;
-    }
-    return str_from(toml_type_name(v->type));
-}
-
-static int set_list(struct config *c, const struct setting *s, const struct toml_value *v,
-                    struct err *e)
-{
-    struct buf joined own_buf = {0};
-
-    buf_init(&joined, (size_t)s->max + 1);
-    for (const struct toml_value *item = v->first; item != NULL; item = item->next) {
-        if (item->type != TOML_STRING || str_has(item->string, ',')) {
-            return refuse(s, show_value(&c->arena, item), e);
-        }
-        buf_add(&joined, joined.len > 0 ? S(",") : STR_EMPTY);
-        buf_add(&joined, item->string);
-    }
-    return set_text(c, s, buf_str(&joined), e);
-}
-
-static int set_from_value(struct config *c, const struct setting *s, const struct toml_value *v,
-                          struct err *e)
-{
-    struct str found = show_value(&c->arena, v);
-    int64_t millis;
-
-    if (v->type == TOML_ARRAY && is_list(s)) {
-        return set_list(c, s, v, e);
-    }
-    if (v->type == TOML_STRING && is_text(s)) {
-        return set_text(c, s, v->string, e);
-    }
-    if (v->type == TOML_STRING && s->type == SETTING_SIZE) {
-        return set_from_text(c, s, v->string, e);
-    }
-    if (s->type == SETTING_BOOLEAN) {
-        return v->type == TOML_BOOLEAN ? set_number(c, s, v->boolean, found, e)
-                                       : refuse(s, found, e);
-    }
-    if (v->type == TOML_INTEGER && s->type == SETTING_MILLIS) {
-        return to_millis((double)v->integer, &millis) ? set_number(c, s, millis, found, e)
-                                                      : refuse(s, found, e);
-    }
-    if (v->type == TOML_FLOAT && s->type == SETTING_MILLIS) {
-        return to_millis(v->real, &millis) ? set_number(c, s, millis, found, e)
-                                           : refuse(s, found, e);
-    }
-    if (v->type == TOML_INTEGER && !is_text(s)) {
-        return set_number(c, s, v->integer, found, e);
-    }
-    return refuse(s, found, e);
-}
-
-static struct str section_of(const struct setting *s)
-{
-    struct str rest;
-
-    return str_cut(str_from(s->key), '.', &rest);
-}
-
-static struct str name_of(const struct setting *s)
-{
-    struct str rest;
-
-    (void)str_cut(str_from(s->key), '.', &rest);
-    return rest;
-}
-
-/* A typing mistake, not another word: at most a third of the letters differ. */
-static bool is_near(struct str a, struct str b, size_t *best)
-{
-    size_t d = a.len <= 64 ? str_distance(a, b) : 64;
-    size_t most = b.len / 3 > 2 ? b.len / 3 : 2;
-
-    if (d > most || d >= *best || d >= b.len) {
-        return false;
-    }
-    *best = d;
-    return true;
-}
-
-/* "[server], [log] and [local]". The rows of a section stand together. */
-static void add_sections(struct buf *to)
-{
-    struct str held = STR_EMPTY; /* until it is known whether it is the last one */
-
-    for (size_t i = 0; i < COUNTOF(settings); i++) {
-        struct str section = section_of(&settings[i]);
-
-        if (str_eq(section, held)) {
-            continue;
-        }
-        if (held.len > 0) {
-            buf_addf(to, "%s[%.*s]", to->len > 0 ? ", " : "", STR_ARG(held));
-        }
-        held = section;
-    }
-    buf_addf(to, " and [%.*s]", STR_ARG(held));
-}
-
-static int fail_section(const struct toml_value *v, struct str file, struct err *e)
-{
-    struct buf all own_buf = {0};
-    struct str nearest = STR_EMPTY;
-    size_t best = SIZE_MAX;
-
-    for (size_t i = 0; i < COUNTOF(settings); i++) {
-        if (is_near(v->key, section_of(&settings[i]), &best)) {
-            nearest = section_of(&settings[i]);
-        }
-    }
-    if (nearest.len > 0) {
-        return toml_fail(e, file, v->key_at, "unknown section [%.*s], did you mean [%.*s]?",
-                         STR_ARG(str_head(v->key, 64)), STR_ARG(nearest));
-    }
-    buf_init(&all, 200);
-    add_sections(&all);
-    return toml_fail(e, file, v->key_at, "unknown section [%.*s]; there are %.*s",
-                     STR_ARG(str_head(v->key, 64)), STR_ARG(buf_str(&all)));
-}
-
-static const struct setting *setting_named(struct str name)
-{
-    for (size_t i = 0; i < COUNTOF(settings); i++) {
-        if (str_eq(name_of(&settings[i]), name)) {
-            return &settings[i];
-        }
-    }
-    return NULL;
-}
-
-static const struct setting *nearest_setting(struct str section, struct str name)
-{
-    const struct setting *nearest = NULL;
-    size_t best = SIZE_MAX;
-
-    for (size_t i = 0; i < COUNTOF(settings); i++) {
-        if (str_eq(section_of(&settings[i]), section) &&
-            is_near(name, name_of(&settings[i]), &best)) {
-            nearest = &settings[i];
-        }
-    }
-    return nearest;
-}
-
-/* `section` is empty for a key above the first header. */
-static int fail_key(const struct toml_value *v, struct str section, struct str file, struct err *e)
-{
-    const struct setting *elsewhere = setting_named(v->key);
-    const struct setting *nearest = nearest_setting(section, v->key);
-    char where[80] = "";
-
-    if (section.len > 0) {
-        (void)snprintf(where, sizeof(where), " in [%.*s]", STR_ARG(section));
-    }
-    if (elsewhere != NULL) {
-        return toml_fail(e, file, v->key_at, "unknown key \"%.*s\"%s; it belongs in [%.*s]",
-                         STR_ARG(v->key), where, STR_ARG(section_of(elsewhere)));
-    }
-    if (nearest != NULL) {
-        return toml_fail(e, file, v->key_at, "unknown key \"%.*s\"%s, did you mean \"%.*s\"?",
-                         STR_ARG(str_head(v->key, 64)), where, STR_ARG(name_of(nearest)));
-    }
-    return toml_fail(e, file, v->key_at, "unknown key \"%.*s\"%s", STR_ARG(str_head(v->key, 64)),
-                     where);
-}
-
-static bool has_section(struct str name)
-{
-    for (size_t i = 0; i < COUNTOF(settings); i++) {
-        if (str_eq(section_of(&settings[i]), name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static int read_key(struct config *c, struct str file, struct str section,
-                    const struct toml_value *v, struct err *e)
-{
-    for (size_t i = 0; i < COUNTOF(settings); i++) {
-        const struct setting *s = &settings[i];
-
-        if (!str_eq(section_of(s), section) || !str_eq(name_of(s), v->key)) {
-            continue;
-        }
-        if (set_from_value(c, s, v, e) < 0) {
-            return err_wrap(e, "%.*s:%d:%d", STR_ARG(file), v->at.line, v->at.column);
-        }
-        return 0;
-    }
-    return fail_key(v, section, file, e);
-}
-
-void settings_from_file(struct config *c, struct str file, const struct toml_value *root)
-{
-    struct err e;
-
-    for (const struct toml_value *v = root->first; v != NULL; v = v->next) {
-        if (v->type != TOML_TABLE) {
-            bool is_section = has_section(v->key);
-
-            (void)(is_section ? toml_fail(&e, file, v->key_at,
-                                          "%.*s is a section: write [%.*s] on a line of its own",
-                                          STR_ARG(v->key), STR_ARG(v->key))
-                              : fail_key(v, STR_EMPTY, file, &e));
-            config_problem(c, &e);
-            continue;
-        }
-        if (!has_section(v->key)) {
-            (void)fail_section(v, file, &e);
-            config_problem(c, &e);
-            continue;
-        }
-        for (const struct toml_value *item = v->first; item != NULL; item = item->next) {
-            if (read_key(c, file, v->key, item, &e) < 0) {
-                config_problem(c, &e);
-            }
-        }
-    }
+    return setting_number(c, s, n, v, e);
 }
 
 /* ---- defaults, environment, text ------------------------------------------------- */
@@ -566,8 +311,8 @@ void settings_defaults(struct config *c)
 {
     struct err e;
 
-    for (size_t i = 0; i < COUNTOF(settings); i++) {
-        if (set_from_text(c, &settings[i], str_from(settings[i].fallback), &e) < 0) {
+    for (size_t i = 0; i < n_settings; i++) {
+        if (setting_from_text(c, &settings[i], str_from(settings[i].fallback), &e) < 0) {
             config_problem(c, &e);
         }
     }
@@ -575,7 +320,7 @@ void settings_defaults(struct config *c)
 
 void settings_from_env(struct config *c)
 {
-    for (size_t i = 0; i < COUNTOF(settings); i++) {
+    for (size_t i = 0; i < n_settings; i++) {
         struct str names = str_from(settings[i].env);
 
         while (names.len > 0) {
@@ -586,7 +331,7 @@ void settings_from_env(struct config *c)
             if (v.len == 0) {
                 continue;
             }
-            if (set_from_text(c, &settings[i], v, &e) < 0) {
+            if (setting_from_text(c, &settings[i], v, &e) < 0) {
                 (void)err_wrap(&e, "environment variable %.*s", STR_ARG(name));
                 config_problem(c, &e);
             }
@@ -597,7 +342,7 @@ void settings_from_env(struct config *c)
 
 struct str config_show(const struct config *c, const char *key, struct arena *a)
 {
-    for (size_t i = 0; i < COUNTOF(settings); i++) {
+    for (size_t i = 0; i < n_settings; i++) {
         const struct setting *s = &settings[i];
         const void *field = (const char *)c + s->offset;
         struct buf text own_buf = {0};
@@ -608,7 +353,7 @@ struct str config_show(const struct config *c, const char *key, struct arena *a)
         if (s->type == SETTING_SECRETS) {
             return ((const struct str *)field)->len > 0 ? S("(set, not shown)") : STR_EMPTY;
         }
-        if (is_text(s)) {
+        if (setting_is_text(s)) {
             return arena_str(a, *(const struct str *)field);
         }
         buf_init(&text, 64);

@@ -1,9 +1,11 @@
 #include "core/services.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "base/thread.h"
 #include "core/audit.h"
 #include "core/boxes.h"
@@ -27,8 +29,12 @@ static void start_log(struct config *c)
     if (log_level_parse(c->log_level, &level, &e) == 0) {
         log_set_level(level);
     }
-    if (c->log_file.len > 0 &&
-        log_set_file(arena_cstr(&c->arena, c->log_file), c->log_max_bytes, &e) < 0) {
+    if (c->log_file.len == 0) {
+        return;
+    }
+    (void)mkdir(arena_cstr(&c->arena, path_dir(c->log_file)), 0700); /* the last folder only */
+    if (log_set_file(arena_cstr(&c->arena, c->log_file), c->log_max_bytes, (int)c->log_backups,
+                     &e) < 0) {
         (void)err_wrap(&e, "log.file");
         set_problem(c, &e);
     }

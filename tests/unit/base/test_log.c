@@ -170,32 +170,111 @@ static void reads_levels(void **state)
                  "\"loud\" is not a log level: use DEBUG, INFO");
 }
 
-/* The last test: the log stays in the file from here on. */
+/* From here on the log stays in a file. */
+struct folder {
+    char path[32];
+    struct arena arena;
+};
+
+static int set_up_folder(void **state)
+{
+    struct folder *f = calloc(1, sizeof(*f));
+
+    (void)snprintf(f->path, sizeof(f->path), "/tmp/anybox-test-XXXXXX");
+    assert_non_null(mkdtemp(f->path));
+    arena_init(&f->arena, 1 << 20);
+    log_set_level(LOG_INFO);
+    *state = f;
+    return 0;
+}
+
+static int tear_down_folder(void **state)
+{
+    struct folder *f = *state;
+    struct err e;
+
+    arena_fini(&f->arena);
+    assert_ok(fd_remove_tree(AT_FDCWD, f->path, &e), &e);
+    free(f);
+    return 0;
+}
+
+/* Of the log (0) or an old one; empty when it is not there. */
+static struct str log_text(struct folder *f, int number)
+{
+    struct str path = number > 0 ? arena_printf(&f->arena, "%s/log.%d", f->path, number)
+                                 : arena_printf(&f->arena, "%s/log", f->path);
+    struct str text = STR_EMPTY;
+    struct err e;
+
+    (void)!fd_read_file(AT_FDCWD, path.p, 1000, &f->arena, &text, &e);
+    return text;
+}
+
 static void turns_a_full_file_over(void **state)
 {
-    struct arena a own_arena = {.limit = 1 << 20};
-    char folder[] = "/tmp/anybox-test-XXXXXX";
-    struct str path, old, new;
+    struct folder *f = *state;
+    struct str path = arena_printf(&f->arena, "%s/log", f->path);
     struct stat st;
     struct err e;
 
-    (void)state;
-    log_set_level(LOG_INFO);
-    assert_non_null(mkdtemp(folder));
-    path = arena_printf(&a, "%s/log", folder);
-    assert_fails(log_set_file(arena_printf(&a, "%s/none/log", folder).p, 1000, &e), &e,
+    assert_fails(log_set_file(arena_printf(&f->arena, "%s/none/log", f->path).p, 1000, 1, &e), &e,
                  ERR_NOT_FOUND, "open the log file");
-    assert_ok(log_set_file(path.p, 1000, &e), &e);
+    assert_ok(log_set_file(path.p, 1000, 1, &e), &e);
     assert_int_equal(stat(path.p, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
     for (int i = 0; i < 45; i++) {
         log_line(LOG_INFO, "x", "i=%d", i);
     }
-    assert_ok(fd_read_file(AT_FDCWD, path.p, 1000, &a, &new, &e), &e);
-    assert_ok(fd_read_file(AT_FDCWD, arena_printf(&a, "%s.1", path.p).p, 1000, &a, &old, &e), &e);
-    assert_true(str_ends(new, S(" i=44\n")));
-    assert_true(old.len > 900);
-    assert_ok(fd_remove_tree(AT_FDCWD, folder, &e), &e);
+    assert_true(str_ends(log_text(f, 0), S(" i=44\n")));
+    assert_true(log_text(f, 1).len > 900);
+    assert_int_equal(log_text(f, 2).len, 0);
+}
+
+static void keeps_as_many_old_files_as_told(void **state)
+{
+    struct folder *f = *state;
+    struct str path = arena_printf(&f->arena, "%s/log", f->path);
+    struct err e;
+
+    assert_ok(log_set_file(path.p, 1000, 3, &e), &e);
+    for (int i = 0; i < 200; i++) {
+        log_line(LOG_INFO, "x", "i=%d", i);
+    }
+    for (int i = 0; i <= 3; i++) {
+        assert_true(log_text(f, i).len > 0);
+    }
+    assert_int_equal(log_text(f, 4).len, 0);
+    assert_ok(log_set_file(path.p, 1000, 0, &e), &e);
+    for (int i = 0; i < 30; i++) {
+        log_line(LOG_INFO, "x", "none=%d", i);
+    }
+    assert_true(str_ends(log_text(f, 0), S(" none=29\n")));
+    assert_null(strstr(log_text(f, 1).p, "none="));
+}
+
+/* Another process turned the file over: its new one is used, and not moved away again. */
+static void follows_a_file_that_another_turned_over(void **state)
+{
+    struct folder *f = *state;
+    struct str path = arena_printf(&f->arena, "%s/log", f->path);
+    struct str old = arena_printf(&f->arena, "%s/log.1", f->path);
+    char filler[900];
+    struct err e;
+
+    assert_ok(log_set_file(path.p, 1000, 1, &e), &e);
+    memset(filler, 'x', sizeof(filler));
+    log_line(LOG_INFO, "x", "%.*s", (int)sizeof(filler), filler);
+    assert_int_equal(rename(path.p, old.p), 0);
+    assert_ok(fd_replace_file(AT_FDCWD, path.p, S("theirs\n"), 0600, &e), &e);
+    log_line(LOG_INFO, "x", "i=1 and more that does not fit into the old one any more");
+    assert_true(str_starts(log_text(f, 0), S("theirs\n")));
+    assert_true(str_ends(log_text(f, 0), S("any more\n")));
+    assert_true(log_text(f, 1).len > 900);
+    assert_int_equal(log_text(f, 2).len, 0);
+    assert_int_equal(unlink(path.p), 0);
+    log_line(LOG_INFO, "x", "i=2");
+    assert_true(str_ends(log_text(f, 0), S("i=2\n")));
 }
 
 int main(void)
@@ -209,7 +288,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(survives_a_closed_stderr, set_up, tear_down),
         cmocka_unit_test(quotes_values),
         cmocka_unit_test(reads_levels),
-        cmocka_unit_test(turns_a_full_file_over),
+        cmocka_unit_test_setup_teardown(turns_a_full_file_over, set_up_folder, tear_down_folder),
+        cmocka_unit_test_setup_teardown(keeps_as_many_old_files_as_told, set_up_folder,
+                                        tear_down_folder),
+        cmocka_unit_test_setup_teardown(follows_a_file_that_another_turned_over, set_up_folder,
+                                        tear_down_folder),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

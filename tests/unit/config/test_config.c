@@ -401,6 +401,34 @@ static void lists_are_arrays_or_have_commas(void **state)
     assert_str(c->http_keys, S("c:3"));
 }
 
+static void keys_of_other_programs_mean_ours(void **state)
+{
+    struct place *p = *state;
+    char want[128];
+    const struct config *c =
+        load_text(p, "[logging]\nlevel = \"INFO\"\nlog_file = \"./logs/x.log\"\n"
+                     "max_file_size = 20000\nbackup_count = 5\nformat = \"%(message)s\"\n"
+                     "use_structured_format = true\nconsole_output = true\n"
+                     "[server]\napiKey = \"0123456789abcdef\"\nname = \"x\"\n"
+                     "version = \"1\"\ndescription = \"y\"\n");
+
+    assert_str(c->problem, S(""));
+    assert_str(c->log_level, S("INFO"));
+    (void)snprintf(want, sizeof(want), "%s/.config/anybox/logs/x.log", p->dir);
+    assert_str(c->log_file, str_from(want));
+    assert_int_equal(c->log_max_bytes, 20000);
+    assert_int_equal(c->log_backups, 5);
+    assert_str(c->http_keys, S("0123456789abcdef"));
+    c = load_text(p, "[logging]\nfile = \"/var/log/x\"\nmax_size_mb = 3\n");
+    assert_str(c->problem, S(""));
+    assert_str(c->log_file, S("/var/log/x"));
+    assert_int_equal(c->log_max_bytes, 3 << 20);
+    c = load_text(p, "[logging]\nmax_size_mb = 9223372036854775807\n");
+    assert_non_null(strstr(c->problem.p, "2:15: logging.max_size_mb: log.max_size must be"));
+    c = load_text(p, "[logging]\nlevle = \"INFO\"\n");
+    assert_non_null(strstr(c->problem.p, "unknown key \"levle\" in [logging]"));
+}
+
 static void secrets_are_never_shown(void **state)
 {
     static const char *const wrong[] = {"keys = [\"hunter2,x\"]", "keys = 5"};
@@ -438,6 +466,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(without_home_the_passwd_entry_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_folder_is_the_projects, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lists_are_arrays_or_have_commas, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(keys_of_other_programs_mean_ours, set_up, tear_down),
         cmocka_unit_test_setup_teardown(secrets_are_never_shown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(settings_are_shown_as_they_are_written, set_up, tear_down),
     };

@@ -140,14 +140,15 @@ static void a_running_server_notices_changes(void **state)
 static void names_are_unique_and_plain(void **state)
 {
     struct fixture *fx = *state;
-    static const char *const wrong[] = {"",
-                                        "a b",
-                                        "a:b",
-                                        "a/b",
-                                        "caf\xc3\xa9",
-                                        "a\n",
-                                        "0123456789012345678901234567890123456789012345678901234567"
-                                        "8901234"};
+    static const char *const wrong[] = {
+        "",
+        "a b",
+        "a:b",
+        "a/b",
+        "caf\xc3\xa9",
+        "a\n",
+        "x1234567890123456789012345678901234567890123456789012345678901234",
+    };
     struct buf key own_buf = {0};
     struct err e;
 

@@ -132,7 +132,7 @@ static void secrets_are_in_neither_log(void **state)
 
     f->exec = exits;
     (void)snprintf(path, sizeof(path), "%s/anybox.log", f->dir);
-    assert_ok(log_set_file(path, 1 << 20, &e), &e);
+    assert_ok(log_set_file(path, 1 << 20, 1, &e), &e);
     log_set_level(LOG_DEBUG);
     json_decref(fake_ok(f, "create_sandbox", "{\"name\":\"x\",\"env\":{\"TOKEN\":\"hunter2\"}}"));
     json_decref(fake_ok(f, "exec_bash", "{\"command\":\"echo hunter2\"}"));
