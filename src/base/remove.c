@@ -2,7 +2,7 @@
  * fd_remove_tree(): rm -rf of a tree that somebody hostile may have built.
  *
  * Every step is relative to an open folder and follows no link, so the tree cannot
- * lead us elsewhere, even when it changes meanwhile. Folders may be nested deeper
+ * lead us elsewhere, even when it changes meanwhile; what is mounted in it stays. Folders may be nested deeper
  * than we may have descriptors: a folder at DEPTH_MAX is moved up, into the tree's
  * root, and met again by the next pass. A pass goes on after a failure, so that as
  * much as possible is gone; passes end when the root is gone or one achieved nothing.
@@ -11,9 +11,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -107,9 +109,24 @@ static void move_up(struct sweep *s, const char *name)
     }
 }
 
+/* Also one of the same file system, which only the newer call can tell: without it (before
+ * Linux 5.6) nothing is. */
+static bool is_mount(int dir, const char *name)
+{
+    struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_XDEV};
+    int fd own_fd = (int)syscall(SYS_openat2, dir, name, &how, sizeof(how));
+
+    return fd < 0 && errno == EXDEV;
+}
+
 static void enter(struct sweep *s, const char *name)
 {
     struct stat st = {0};
+
+    if (is_mount(top_fd(s), name)) {
+        note_failure(s, EBUSY, "remove what is mounted at", name);
+        return;
+    }
     int fd = open_folder(top_fd(s), name, &st);
 
     if (fd < 0) {

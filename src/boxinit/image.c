@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -67,11 +68,25 @@ static int explain_open(const char *path, int errnum, struct err *e)
     return err_sys(e, errnum, "open the image %s", path);
 }
 
+/* The path was looked at without its links: one that has come to be in it since then may have
+ * been put there by somebody else, to show another folder. */
+static int open_folder(const char *path)
+{
+    struct open_how how = {
+        .flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+        .resolve = RESOLVE_NO_SYMLINKS,
+    };
+
+    return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+}
+
 int image_open(const char *path, int user_ns, struct err *e)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    int folder own_fd = open_folder(path);
     int tree own_fd =
-        open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+        folder >= 0 ? open_tree(folder, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH)
+                    : -1;
 
     if (tree < 0) {
         return explain_open(path, errno, e);

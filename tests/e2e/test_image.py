@@ -66,6 +66,15 @@ def own(path, tier):
         os.chown(path, tier.uid, tier.uid)
 
 
+def images_folder(host):
+    folder = host.home / "images"
+    folder.mkdir(parents=True)
+    for path in host.home, folder:
+        own(path, host.tier)
+        path.chmod(0o700)
+    return folder
+
+
 @contextlib.contextmanager
 def mounted(folder, kind="tmpfs"):
     folder.mkdir(exist_ok=True)
@@ -151,12 +160,8 @@ def test_what_is_made_for_the_box_replaces_the_images(client, own_image):
 
 
 def test_an_image_by_its_name_and_on_the_command_line(host, image):
-    folder = host.home / "images"
-    folder.mkdir(parents=True)
+    folder = images_folder(host)
     subprocess.run(["cp", "-a", image, folder / "tiny"], check=True)
-    for path in host.home, folder:
-        own(path, host.tier)
-        path.chmod(0o700)
     done = host.run("run", "--image", "tiny", "--", "sh", "-c", "cat; cat /etc/os-release", input="in\n")
     assert done.returncode == 0 and done.stdout.startswith("in\nID=tiny\n"), done.stderr
     listed = host.run("image", "list").stdout
@@ -357,6 +362,65 @@ def test_root_that_may_not_mount_is_told(host, image):
                            "--image", image, "true"], env=host.env(), cwd=host.project, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, check=False)
     assert done.returncode == 125 and "CAP_SYS_ADMIN" in done.stderr
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root makes device files")
+def test_what_an_image_calls_its_system_is_only_read_and_harmless(host, own_image, tier):
+    """To open a device does something: a watchdog begins to count, a tape to move."""
+    if not shutil.which("strace"):
+        pytest.skip("strace is not installed")
+    folder = images_folder(host)
+    own_image.rename(folder / "odd")
+    file = folder / "odd/etc/os-release"
+    file.unlink()
+    file.write_text("VERSION_CODENAME=\x1b[2Jclear\u202e\n")
+    own(file, tier)
+    assert " clear " in host.run("image", "list").stdout
+    file.unlink()
+    (folder / "odd/usr/lib/os-release").unlink()
+    os.mknod(file, stat.S_IFCHR | 0o666, os.makedev(5, 2))
+    file.chmod(0o666)
+    own(file, tier)
+    traced = subprocess.run(["strace", "-f", "-qq", "-e", "trace=openat2,openat,open", "-e", "signal=none",
+                             *host.tier.wrap([host.install.anybox, "image", "list"])], env=host.env(), cwd=host.project,
+                            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+    assert re.search(r"^odd +[\d.]+ MiB +- ", traced.stdout, re.M), traced.stdout
+    opened = [line for line in traced.stderr.splitlines() if "os-release" in line]
+    assert opened and all("O_PATH" in line for line in opened), opened
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root mounts")
+def test_removing_an_image_spares_what_is_mounted_in_it(host, own_image, tier):
+    """Also a folder of the same file system, which its number does not tell."""
+    folder, precious = images_folder(host), host.folder / "precious"
+    own_image.rename(folder / "used")
+    for path in folder / "used/mnt", precious, precious / "file":
+        path.mkdir()
+        own(path, tier)
+    subprocess.run(["mount", "--bind", precious, folder / "used/mnt"], check=True)
+    try:
+        refused = host.run("image", "rm", "used")
+        assert refused.returncode == 1 and f"mounted at {folder}/used/mnt: unmount it" in refused.stderr
+    finally:
+        subprocess.run(["umount", folder / "used/mnt"], check=True)
+    assert (precious / "file").exists() and (folder / "used/etc/passwd").exists()
+    assert host.run("image", "rm", "used").returncode == 0
+    assert list(folder.iterdir()) == []
+
+
+def test_removing_an_image_removes_no_more_than_a_link_to_it(host, image):
+    folder = images_folder(host)
+    (folder / "linked").symlink_to(image)
+    assert host.run("run", "--image", "linked", "--", "sh", "-c", "echo here").stdout == "here\n"
+    assert host.run("image", "rm", "linked").returncode == 0
+    assert list(folder.iterdir()) == [] and (image / "etc/passwd").exists()
+
+
+@pytest.mark.only_tiers("root")
+def test_a_link_that_came_into_the_path_since_it_was_looked_at_is_not_followed(image, host):
+    (host.folder / "parent").symlink_to(image.parent)
+    with pytest.raises(Failed, match="symbolic links"):
+        Box(image=str(host.folder / "parent" / image.name))
 
 
 @pytest.mark.only_tiers("plain")

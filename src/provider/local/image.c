@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <mntent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -101,8 +103,12 @@ static struct str system_of(int image, struct arena *a)
     static const char *const places[] = {"etc/os-release", "usr/lib/os-release"};
     for (size_t i = 0; i < COUNTOF(places); i++) {
         struct stat is;
-        int fd own_fd = open_inside(image, places[i], O_RDONLY | O_NONBLOCK);
-        if (fd < 0 || fstat(fd, &is) < 0 || !S_ISREG(is.st_mode)) {
+        int found own_fd = open_inside(image, places[i], O_PATH);
+        if (found < 0 || fstat(found, &is) < 0 || !S_ISREG(is.st_mode)) {
+            continue; /* to open a device may do something */
+        }
+        int fd own_fd = open(arena_printf(a, "/proc/self/fd/%d", found).p, O_RDONLY | O_CLOEXEC);
+        if (fd < 0) {
             continue;
         }
         char *text = arena_alloc(a, 1, OS_RELEASE_MAX);
@@ -219,6 +225,24 @@ static struct str there_are(const struct local *l, struct arena *a)
     buf_add(&text, names.n > NAMES_SHOWN ? S(" and more; ") : S("; "));
     buf_add(&text, S("\"anybox image make NAME\" makes one"));
     return arena_str(a, buf_str(&text));
+}
+
+const char *image_mount_below(struct arena *a, struct str path)
+{
+    const char *found = NULL;
+    char text[PATH_MAX];
+    struct mntent entry;
+    FILE *mounts = setmntent("/proc/self/mounts", "re");
+    while (mounts != NULL && found == NULL &&
+           getmntent_r(mounts, &entry, text, sizeof(text)) != NULL) {
+        if (path_inside(str_from(entry.mnt_dir), path)) {
+            found = arena_cstr(a, str_from(entry.mnt_dir));
+        }
+    }
+    if (mounts != NULL) {
+        (void)endmntent(mounts);
+    }
+    return found;
 }
 
 /* ---- which is meant ------------------------------------------------------------------ */

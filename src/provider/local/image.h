@@ -35,6 +35,8 @@ int image_resolve(const struct local *l, const struct uid_range *who, struct are
 
 extern const struct image_ops local_images;
 size_t image_count(const struct local *l, struct arena *a);
+/* The first mount at `path` or below it, or NULL. */
+const char *image_mount_below(struct arena *a, struct str path);
 
 /* ---- image_make.c ---------------------------------------------------------------- */
 

@@ -162,6 +162,27 @@ static bool is_there(const struct work *w)
     return fstatat(w->images, w->name, &is, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+static bool is_link(const struct work *w)
+{
+    struct stat is;
+    return fstatat(w->images, w->name, &is, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(is.st_mode);
+}
+
+/* As somebody does who works in it by chroot. What is there is no part of the image. */
+static int check_unmounted(const struct work *w, const char *name, struct err *e)
+{
+    struct arena *a = w->ctx->arena;
+    char *dir own_mem = realpath(w->dir.p, NULL);
+    struct str path = arena_printf(a, "%s/%s", dir != NULL ? dir : w->dir.p, name);
+    const char *mount = image_mount_below(a, path);
+    if (mount != NULL) {
+        return err_set(e, ERR_EXISTS,
+                       "the image \"%s\" has something mounted at %s: unmount it first", w->name,
+                       mount);
+    }
+    return 0;
+}
+
 struct users {
     struct str path, name;
 };
@@ -201,6 +222,12 @@ int image_remove(struct provider *p, const struct ctx *ctx, struct str name, str
     struct work w CLEANUP(work_fini) = {.ctx = ctx, .images = -1, .lock = -1};
     if (open_work(&w, local_of(p), name, e) < 0 || uids_mode(ctx->arena, &w.who, e) < 0 ||
         check_unused(p, &w, e) < 0) {
+        return -1;
+    }
+    if (is_link(&w)) {
+        return fd_remove_tree(w.images, w.name, e); /* the link, not where it leads */
+    }
+    if (check_unmounted(&w, w.name, e) < 0 || check_unmounted(&w, w.partial, e) < 0) {
         return -1;
     }
     int left = lock_partial(&w, e);

@@ -1,5 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -172,6 +174,29 @@ static void removes_a_wide_tree(void **state)
     assert_false(exists(f->dir, "tree"));
 }
 
+/* Of the same file system, as `mount --bind` makes it. */
+static void leaves_what_is_mounted(void **state)
+{
+    struct fixture *f = *state;
+    char from[96];
+    char to[96];
+    struct err e;
+
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+        skip();
+    }
+    assert_int_equal(mkdirat(f->dir, "precious", 0700), 0);
+    make_file(f->dir, "precious/file");
+    assert_int_equal(mkdirat(f->dir, "tree", 0700), 0);
+    assert_int_equal(mkdirat(f->dir, "tree/mnt", 0700), 0);
+    (void)snprintf(from, sizeof(from), "%s/precious", f->path);
+    (void)snprintf(to, sizeof(to), "%s/tree/mnt", f->path);
+    assert_int_equal(mount(from, to, NULL, MS_BIND, NULL), 0);
+    assert_fails(fd_remove_tree(f->dir, "tree", &e), &e, ERR_SYSTEM, "mounted at mnt");
+    assert_int_equal(umount(to), 0);
+    assert_true(exists(f->dir, "precious/file"));
+}
+
 static void says_what_cannot_be_removed(void **state)
 {
     struct err e;
@@ -190,6 +215,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(opens_locked_folders, set_up, tear_down),
         cmocka_unit_test_setup_teardown(removes_a_very_deep_tree, set_up, tear_down),
         cmocka_unit_test_setup_teardown(removes_a_wide_tree, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(leaves_what_is_mounted, set_up, tear_down),
         cmocka_unit_test(says_what_cannot_be_removed),
     };
 
