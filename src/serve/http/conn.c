@@ -24,7 +24,7 @@
 #include "serve/http/http_own.h"
 #include "serve/http/route.h"
 
-#define POOL_SIZE    ((size_t)6 << 10) /* of a connection: headers, and chunks on their way out */
+#define POOL_SIZE    ((size_t)7 << 10) /* of a connection: headers, and chunks on their way out */
 #define DISCARD_MAX  (16ll << 20)      /* of a body that nobody wants */
 #define IDLE_S       75u               /* nothing moves */
 #define HEAD_MS      20000             /* for the headers */

@@ -143,6 +143,7 @@ int request_begin(struct request *r, unsigned status, const char *type, int64_t 
     if (type != NULL) {
         (void)mhd->add_response_header(response, "Content-Type", type);
     }
+    (void)mhd->add_response_header(response, "X-Content-Type-Options", "nosniff");
     live_add_headers(l, response);
     if (!live_answer(l, status, response)) {
         return err_set(e, ERR_CANCELLED, "the client closed the connection");

@@ -114,10 +114,10 @@ struct live {
     void (*on_end)(void *arg, enum end_why why);
     void *arg; /* of on_end; freed with the request */
     void (*free_arg)(void *arg);
-    struct {
+    struct live_header {
         const char *name;
         struct str value;
-    } headers[LIVE_HEADERS_MAX]; /* names and values in the arena */
+    } * headers; /* in the arena; NULL: none so far */
     size_t n_headers;
     struct arena arena;
     char uri[]; /* as it came, with the decoded path behind it */

@@ -226,7 +226,7 @@ static struct session *find_session(struct request *r, struct str raw_id)
                "Bad Request: No valid session ID provided");
         return NULL;
     }
-    s = session_find(r->http->sessions, r->caller, id, r->arena, &e);
+    s = session_find(r->http->sessions, r->caller, id, &e);
     if (s == NULL) {
         refuse(r, MHD_HTTP_NOT_FOUND, raw_id, RPC_NO_SESSION, "%s", e.msg);
     }
@@ -234,20 +234,40 @@ static struct session *find_session(struct request *r, struct str raw_id)
 }
 
 /* What asks for nothing: it is about the requests of the session, or an answer to ours. */
-static void serve_note(struct request *r, struct mcp_message *m)
+static void notify(struct session *s, struct mcp_message *m)
 {
-    struct session *s;
-
-    if (!check_legacy_version(r, STR_EMPTY)) {
+    if (!m->batch) {
+        session_notify(s, m);
         return;
     }
-    s = find_session(r, STR_EMPTY);
+    for (size_t i = 0; i < json_array_size(m->json); i++) {
+        struct mcp_message one = {.text = js_raw_item(m->text, i)};
+
+        rpc_classify(json_array_get(m->json, i), one.text, &one.rpc);
+        session_notify(s, &one);
+    }
+}
+
+static void refuse_batch(struct request *r)
+{
+    refuse(r, MHD_HTTP_BAD_REQUEST, STR_EMPTY, RPC_INVALID_REQUEST,
+           "This protocol version has no batches: send each message on its own.");
+}
+
+static void serve_note(struct request *r, struct mcp_message *m)
+{
+    struct session *s = check_legacy_version(r, STR_EMPTY) ? find_session(r, STR_EMPTY) : NULL;
+
     if (s == NULL) {
         return;
     }
-    session_notify(s, m);
+    if (m->batch && !revision_has(s->rev, REV_BATCHES)) {
+        refuse_batch(r);
+    } else {
+        notify(s, m);
+        request_reply(r, MHD_HTTP_ACCEPTED, NULL, STR_EMPTY);
+    }
     session_unref(r->http->sessions, s);
-    request_reply(r, MHD_HTTP_ACCEPTED, NULL, STR_EMPTY);
 }
 
 static void serve_legacy(struct request *r, struct mcp_message *m)
@@ -270,47 +290,31 @@ static void serve_legacy(struct request *r, struct mcp_message *m)
 
 /* ---- POST ------------------------------------------------------------------------------------ */
 
-static bool has_request(const json_t *batch)
+/* Notifications and answers to us: nothing in it is owed an answer. */
+static bool is_notes(struct mcp_message *m)
 {
-    const json_t *element;
-    size_t i;
+    size_t n = json_array_size(m->json);
 
-    json_array_foreach (batch, i, element) {
-        if (js_get(element, "method") == NULL || js_get(element, "id") != NULL) {
-            return true; /* or something that is wrong and is told so */
+    for (size_t i = 0; i < n && n <= MCP_BATCH_MAX; i++) {
+        struct rpc_msg one;
+
+        rpc_classify(json_array_get(m->json, i), js_raw_item(m->text, i), &one);
+        if (one.claim != NULL || (one.kind != RPC_NOTIFICATION && one.kind != RPC_RESPONSE)) {
+            return false;
         }
     }
-    return json_array_size(batch) == 0;
+    return n > 0 && n <= MCP_BATCH_MAX;
 }
 
 static void serve_batch(struct request *r, struct mcp_message *m)
 {
     if (names_modern(request_header(r, "MCP-Protocol-Version"))) {
-        refuse(r, MHD_HTTP_BAD_REQUEST, STR_EMPTY, RPC_INVALID_REQUEST,
-               "This protocol version has no batches: send each message on its own.");
-        return;
+        refuse_batch(r);
+    } else if (is_notes(m)) {
+        serve_note(r, m);
+    } else {
+        serve_legacy(r, m);
     }
-    if (!has_request(m->json)) {
-        struct session *s;
-
-        for (size_t i = 0; i < json_array_size(m->json); i++) {
-            struct mcp_message one = {.text = js_raw_item(m->text, i)};
-
-            rpc_classify(json_array_get(m->json, i), one.text, &one.rpc);
-            if (i + 1 < json_array_size(m->json)) {
-                s = session_find(r->http->sessions, r->caller, request_header(r, "Mcp-Session-Id"),
-                                 r->arena, &(struct err){0});
-                if (s != NULL) {
-                    session_notify(s, &one);
-                    session_unref(r->http->sessions, s);
-                }
-                continue;
-            }
-            serve_note(r, &one);
-        }
-        return;
-    }
-    serve_legacy(r, m);
 }
 
 static void classify(struct request *r, struct mcp_message *m)

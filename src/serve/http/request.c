@@ -234,6 +234,9 @@ void request_set_header(struct request *r, const char *name, struct str value)
         log_line(LOG_ERROR, "http", "msg=\"too many headers\" name=%s", name);
         return;
     }
+    if (l->headers == NULL) {
+        l->headers = arena_alloc(r->arena, LIVE_HEADERS_MAX, sizeof(struct live_header));
+    }
     buf_init(&text, VALUE_MAX);
     for (size_t i = 0; i < value.len; i++) {
         unsigned char c = (unsigned char)value.p[i];
@@ -249,7 +252,6 @@ void live_add_headers(struct live *l, struct MHD_Response *response)
 {
     const struct mhd *mhd = &l->pub.http->mhd;
 
-    (void)mhd->add_response_header(response, "X-Content-Type-Options", "nosniff");
     for (size_t i = 0; i < l->n_headers; i++) {
         (void)mhd->add_response_header(response, l->headers[i].name, l->headers[i].value.p);
     }
@@ -282,6 +284,7 @@ void request_reply(struct request *r, unsigned status, const char *type, struct 
     if (type != NULL) {
         (void)mhd->add_response_header(response, "Content-Type", type);
     }
+    (void)mhd->add_response_header(response, "X-Content-Type-Options", "nosniff");
     live_add_headers(l, response);
     if (live_answer(l, status, response) && r->method != HTTP_HEAD) {
         count_add(&r->http->counts.bytes_out, body.len);

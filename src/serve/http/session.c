@@ -213,13 +213,14 @@ static struct session *look_up(struct sessions *ss, const struct told *told)
 }
 
 struct session *session_find(struct sessions *ss, struct caller *caller, struct str id,
-                             struct arena *a, struct err *e)
+                             struct err *e)
 {
+    struct arena arena own_arena = {.limit = 64u << 10}; /* a request that waits has none */
     struct session *s = NULL;
     struct str payload;
     struct told told;
 
-    if (token_read(ss->http->services->tokens, TOKEN_SESSION, id, a, &payload, e) < 0 ||
+    if (token_read(ss->http->services->tokens, TOKEN_SESSION, id, &arena, &payload, e) < 0 ||
         !read_payload(payload, &told) || !str_eq(told.key, caller->name)) {
         (void)err_set(e, ERR_NOT_FOUND, "Session not found");
         return NULL;

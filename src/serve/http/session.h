@@ -48,7 +48,7 @@ int session_make(struct sessions *ss, const struct caller *caller, enum revision
 /* The session of an id, for session_unref(). ERR_NOT_FOUND when it is not this caller's, has
  * ended, or was never ours. */
 struct session *session_find(struct sessions *ss, struct caller *caller, struct str id,
-                             struct arena *a, struct err *e) MUST_CHECK;
+                             struct err *e) MUST_CHECK;
 void session_unref(struct sessions *ss, struct session *s);
 /* The client ends it: its calls are cancelled, its stream closed, its id is no longer good. */
 void session_end(struct sessions *ss, struct session *s);
