@@ -11,11 +11,11 @@
 #define PORT_O   3000 /* of --mode http */
 #define PORT_TOP 65535
 
-/* For people, on stderr: what to give to a client. The key is shown this one time. */
+/* For people, on stderr: what to give to a client. The key is shown this one time; the last line
+ * says that the port is open. */
 static void say_ready(void *arg, struct str url, struct str key)
 {
     (void)arg;
-    (void)fprintf(stderr, PROGRAM ": MCP server at %.*s\n", STR_ARG(url));
     if (key.len > 0) {
         (void)fprintf(stderr,
                       PROGRAM ": key %.*s\n" PROGRAM
@@ -23,6 +23,7 @@ static void say_ready(void *arg, struct str url, struct str key)
                               "and \"" PROGRAM " key\" makes others\n",
                       STR_ARG(key));
     }
+    (void)fprintf(stderr, PROGRAM ": MCP server at %.*s\n", STR_ARG(url));
 }
 
 static int serve(const struct cli *cli, const struct services *services, struct http_options *o)

@@ -39,6 +39,8 @@ struct config {
     struct str http_cors_origins; /* of pages that may use us; "*": any */
     struct str http_public_url;   /* how clients reach us; empty: as they say in Host */
     int64_t http_max_connections;
+    int64_t http_idle_s;       /* a connection without a request */
+    int64_t http_request_s;    /* headers; a body that comes slowly */
     int64_t http_max_calls;    /* of one key at the same time */
     int64_t http_link_ttl_s;   /* how long a link to a file is good */
     int64_t http_max_upload;   /* bytes of a file that is put */

@@ -43,6 +43,12 @@
       "how clients reach this server, for links that it hands out; empty: as they name it")        \
     X("http.max_connections", INTEGER, http_max_connections, 8, 65536, NO_ZERO, "4096",            \
       "ANYBOX_HTTP_MAX_CONNECTIONS", "connections at the same time")                               \
+    X("http.idle_timeout", SECONDS, http_idle_s, 1, 86400, NO_ZERO, "75",                          \
+      "ANYBOX_HTTP_IDLE_TIMEOUT",                                                                  \
+      "seconds that a connection may be kept without a request, or take nothing of an answer")     \
+    X("http.request_timeout", SECONDS, http_request_s, 1, 86400, NO_ZERO, "30",                    \
+      "ANYBOX_HTTP_REQUEST_TIMEOUT",                                                               \
+      "seconds that a client may take to send headers, and a body at less than 1 KiB/s")           \
     X("http.max_calls", INTEGER, http_max_calls, 1, 1024, NO_ZERO, "32", "ANYBOX_HTTP_MAX_CALLS",  \
       "calls of one key that run at the same time")                                                \
     X("http.keys", SECRETS, http_keys, 0, 65536, NO_ZERO, "", "ANYBOX_HTTP_KEYS, ANYBOX_HTTP_KEY", \

@@ -63,7 +63,7 @@ static int read_uri(struct live *l, struct err *e)
     struct str decoded;
 
     if (path.len == 0 || path.p[0] != '/') {
-        return err_set(e, ERR_INVALID, "The request must name a path that begins with '/'.");
+        return err_set(e, ERR_INVALID, "it must begin with '/'");
     }
     if (!str_has(path, '%')) {
         decoded = path;
@@ -275,7 +275,7 @@ bool admit(struct live *l, const char *method)
 
     r->method = method_of(str_from(method));
     if (read_uri(l, &e) < 0) {
-        return refuse(l, MHD_HTTP_BAD_REQUEST, "invalid", "%s", e.msg);
+        return refuse(l, MHD_HTTP_BAD_REQUEST, "invalid", "The path cannot be read: %s.", e.msg);
     }
     if (!check_length(l) || !check_guard(l)) {
         return false;

@@ -26,14 +26,10 @@
 
 #define POOL_SIZE    ((size_t)7 << 10) /* of a connection: headers, and chunks on their way out */
 #define DISCARD_MAX  (16ll << 20)      /* of a body that nobody wants */
-#define IDLE_S       75u               /* nothing moves */
-#define HEAD_MS      20000             /* for the headers */
-#define IDLE_MAX_MS  120000            /* for the next request's first line */
-#define BODY_MS      30000             /* for a body, and ... */
-#define BODY_RATE    1024              /* ... as much more as this many bytes a second take */
-#define LOOK_MS      5000              /* how often that is checked */
+#define BODY_RATE    1024              /* bytes a second that a body must have in the long run */
+#define LOOK_MS      5000              /* how often we look for slow clients, at least */
 #define STACK_SIZE   ((size_t)512 << 10)
-#define PER_IP_LIMIT 256u
+#define PER_IP_LIMIT 256
 
 /* ---- connections ----------------------------------------------------------------------- */
 
@@ -76,17 +72,18 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
     list_add_tail(&h->conns, &c->link);
 }
 
-static bool is_too_slow(const struct conn *c, int64_t now)
+static bool is_too_slow(const struct http *h, const struct conn *c, int64_t now)
 {
-    int64_t ms = now - c->since_ms;
+    const struct config *config = h->services->config;
+    int64_t limit_ms = config->http_request_s * 1000;
 
     switch (c->state) {
-    case CONN_HEAD: return ms > HEAD_MS;
-    case CONN_IDLE: return ms > IDLE_MAX_MS;
-    case CONN_BODY: return ms > BODY_MS + (int64_t)(c->bytes * 1000 / BODY_RATE);
-    case CONN_BUSY: break;
+    case CONN_HEAD: break;
+    case CONN_IDLE: limit_ms += config->http_idle_s * 1000; break;
+    case CONN_BODY: limit_ms += (int64_t)(c->bytes * 1000 / BODY_RATE); break;
+    case CONN_BUSY: return false;
     }
-    return false;
+    return now - c->since_ms > limit_ms;
 }
 
 /* libmicrohttpd then reads an end of file and lets go of the connection by itself. */
@@ -94,19 +91,20 @@ void conn_alarm(struct alarm *a)
 {
     struct http *h = CONTAINER_OF(a, struct http, slow);
     int64_t now = clock_mono_ms();
+    int64_t look_ms = h->services->config->http_request_s * 1000 / 4;
     struct list *pos;
 
     lock(&h->lock);
     list_each (pos, &h->conns) {
         struct conn *c = list_entry(pos, struct conn, link);
 
-        if (c->fd >= 0 && is_too_slow(c, now)) {
+        if (c->fd >= 0 && is_too_slow(h, c, now)) {
             log_line(LOG_INFO, "http", "msg=\"client is too slow\"");
             (void)shutdown(c->fd, SHUT_RDWR);
         }
     }
     unlock(&h->lock);
-    watch_at(h->watch, a, now + LOOK_MS);
+    watch_at(h->watch, a, now + (look_ms < LOOK_MS ? look_ms : LOOK_MS));
 }
 
 /* ---- requests ---------------------------------------------------------------------------- */
@@ -365,24 +363,27 @@ static size_t leave_escapes(void *cls, struct MHD_Connection *connection, char *
 
 int conn_start(struct http *h, int listener, bool loopback, struct err *e)
 {
+    const struct config *config = h->services->config;
+    struct MHD_OptionItem options[] = {
+        {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)on_log, NULL},
+        {MHD_OPTION_LISTEN_SOCKET, listener, NULL},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, POOL_SIZE, NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)config->http_max_connections, NULL},
+        {MHD_OPTION_PER_IP_CONNECTION_LIMIT, loopback ? 0 : PER_IP_LIMIT, NULL},
+        {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)config->http_idle_s, NULL},
+        {MHD_OPTION_THREAD_STACK_SIZE, STACK_SIZE, NULL},
+        {MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, NULL},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, h},
+        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_uri, h},
+        {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)leave_escapes, NULL},
+        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, h},
+        {MHD_OPTION_END, 0, NULL},
+    };
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
 
     errno = 0;
-    h->daemon = h->mhd.start_daemon(
-        flags, 0, NULL, NULL, on_access, h,                                               /* */
-        MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,                                         /* */
-        MHD_OPTION_LISTEN_SOCKET, listener,                                               /* */
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, POOL_SIZE,                                    /* */
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)h->services->config->http_max_connections, /* */
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, loopback ? 0u : PER_IP_LIMIT,                 /* */
-        MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,                                            /* */
-        MHD_OPTION_THREAD_STACK_SIZE, STACK_SIZE,                                         /* */
-        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,                                             /* */
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,                                   /* */
-        MHD_OPTION_URI_LOG_CALLBACK, on_uri, h,                                           /* */
-        MHD_OPTION_UNESCAPE_CALLBACK, leave_escapes, NULL,                                /* */
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,                                     /* */
-        MHD_OPTION_END);
+    h->daemon = h->mhd.start_daemon(flags, 0, NULL, NULL, on_access, h, MHD_OPTION_ARRAY, options,
+                                    MHD_OPTION_END);
     if (h->daemon == NULL) {
         return err_sys(e, errno != 0 ? errno : EINVAL, "start the HTTP server");
     }

@@ -38,13 +38,13 @@ static bool is_ours(const struct guard *g, const struct http_host *host)
 int guard_host(const struct guard *g, struct str host, struct err *e)
 {
     struct http_host parsed;
+    struct err why;
 
     if (host.len == 0) {
         return err_set(e, ERR_DENIED, "The request has no Host header; name the server in it.");
     }
-    if (http_host(host, &parsed, e) < 0) {
-        e->kind = ERR_DENIED;
-        return -1;
+    if (http_host(host, &parsed, &why) < 0) {
+        return err_set(e, ERR_DENIED, "The Host header is refused: %s.", why.msg);
     }
     if (!is_ours(g, &parsed)) {
         return err_set(e, ERR_DENIED,
@@ -92,14 +92,14 @@ int guard_origin(const struct guard *g, struct str origin, struct str host, bool
                  struct err *e)
 {
     struct http_origin parsed;
+    struct err why;
 
     *cors = false;
     if (origin.len == 0) {
         return 0;
     }
-    if (http_origin(origin, &parsed, e) < 0) {
-        e->kind = ERR_DENIED;
-        return -1;
+    if (http_origin(origin, &parsed, &why) < 0) {
+        return err_set(e, ERR_DENIED, "The Origin header is refused: %s.", why.msg);
     }
     if (is_allowed(g->origins, &parsed)) {
         *cors = true;

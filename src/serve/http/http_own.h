@@ -100,6 +100,7 @@ struct live {
     uint64_t received;
     struct buf body;
     struct str origin; /* allowed by http.cors_origins: named in the answer */
+    bool patient;      /* a client that stops to send is not gone */
 
     pthread_mutex_t lock; /* guards the rest */
     bool suspended, answered, gone;
@@ -126,6 +127,8 @@ struct live {
 #define LIVE_OF(r) CONTAINER_OF(r, struct live, pub)
 
 struct live *live_new(struct http *h, const char *uri);
+/* False: its last reference was given back already. */
+bool live_try_hold(struct live *l);
 /* Gives the response to libmicrohttpd, now or when it asks next. Takes it over. False: nobody
  * waits, or there was an answer already. */
 bool live_answer(struct live *l, unsigned status, struct MHD_Response *response);

@@ -65,6 +65,15 @@ static void name_session(struct post *p)
     request_set_header(p->r, "Mcp-Session-Id", buf_str(&id));
 }
 
+/* Before the answer leaves: who has it may send the next call at once. */
+static void count_out(struct post *p)
+{
+    if (p->counted) {
+        p->counted = false;
+        caller_leave(p->r->caller);
+    }
+}
+
 static void send_first(struct post *p, struct str message, enum send_kind kind)
 {
     if (kind == SEND_ANSWER) {
@@ -88,6 +97,9 @@ static void send_message(struct peer *peer, struct str message, enum send_kind k
     struct post *p = post_of(peer);
     LOCKED(&p->lock);
 
+    if (kind == SEND_ANSWER) {
+        count_out(p);
+    }
     switch (p->state) {
     case POST_WAITS: send_first(p, message, kind); break;
     case POST_STREAMS:
@@ -103,6 +115,7 @@ static void send_message(struct peer *peer, struct str message, enum send_kind k
 /* All that could answer has ended: the client took its request back, or asked for nothing. */
 static void end_empty(struct post *p)
 {
+    count_out(p);
     if (p->state == POST_WAITS && p->owed && p->takes_events) {
         open_stream(p);
     }
@@ -183,9 +196,7 @@ static void free_post(void *arg)
         unlock(&p->session->lock);
         session_unref(h->sessions, p->session);
     }
-    if (p->counted) {
-        caller_leave(p->r->caller);
-    }
+    count_out(p);
     peer_fini(&p->peer);
     (void)pthread_mutex_destroy(&p->lock);
     free(p);
@@ -202,6 +213,7 @@ struct post *post_new(struct request *r, struct session *session, bool modern, b
     p->alarm.fire = on_alarm;
     p->started_ms = clock_mono_ms();
     p->busy = 1;
+    LIVE_OF(r)->patient = !modern;
     (void)pthread_mutex_init(&p->lock, NULL);
     peer_init(&p->peer, &ops, r->http->mcp, session != NULL ? &session->scope : &r->caller->scope);
     p->peer.link_base = request_base_url(r);
@@ -209,6 +221,9 @@ struct post *post_new(struct request *r, struct session *session, bool modern, b
         /* A question goes out as an event; who takes none cannot be asked. */
         peer_set_legacy(&p->peer, (int)session->rev, takes_events ? session->can : 0);
         lock(&session->lock);
+        if (session->level >= 0) {
+            p->peer.level = session->level;
+        }
         list_add_tail(&session->posts, &p->link);
         unlock(&session->lock);
     }
@@ -216,13 +231,29 @@ struct post *post_new(struct request *r, struct session *session, bool modern, b
     return p;
 }
 
+/* What logging/setLevel chose is good for the requests that follow. */
+static void keep_level(struct post *p, int before)
+{
+    int now;
+
+    lock(&p->peer.lock);
+    now = p->peer.level;
+    unlock(&p->peer.lock);
+    if (p->session != NULL && now != before) {
+        LOCKED(&p->session->lock);
+        p->session->level = now;
+    }
+}
+
 void post_take(struct post *p, struct mcp_message *m)
 {
     struct request *r = p->r;
+    int level = p->peer.level;
     bool waits;
 
     request_hold(r);
     mcp_take(&p->peer, m);
+    keep_level(p, level);
     lock(&p->lock);
     if (p->state == POST_WAITS && p->busy > 1 && p->wants_events) {
         open_stream(p);

@@ -38,9 +38,9 @@ struct post {
     bool takes_events; /* the client does */
     bool wants_events; /* and wants them at once */
     bool owed;         /* there is a request in it */
-    bool counted;      /* as a call of the caller */
     pthread_mutex_t lock;
     enum post_state state; /* guarded by lock, like those below */
+    bool counted;          /* as a call of the caller */
     struct event_stream *stream;
     unsigned busy; /* who may still answer */
 };

@@ -84,7 +84,7 @@ static bool header_is(struct request *r, const char *name, struct str wanted, st
     }
     if (http_mcp_value(r->arena, value, &decoded, &e) < 0) {
         refuse(r, MHD_HTTP_BAD_REQUEST, raw_id, RPC_HEADER_MISMATCH,
-               "Header mismatch: %s cannot be read: %s", name, e.msg);
+               "Header mismatch: %s cannot be read: %s.", name, e.msg);
         return false;
     }
     if (!str_eq(decoded, wanted)) {

@@ -58,6 +58,18 @@ void request_hold(struct request *r)
     (void)atomic_fetch_add(&LIVE_OF(r)->refs, 1);
 }
 
+bool live_try_hold(struct live *l)
+{
+    unsigned refs = atomic_load(&l->refs);
+
+    while (refs > 0) {
+        if (atomic_compare_exchange_weak(&l->refs, &refs, refs + 1)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void request_unref(struct request *r)
 {
     struct live *l = LIVE_OF(r);
@@ -392,7 +404,7 @@ void live_watch(struct live *l)
     LOCKED(&l->lock);
 
     /* Whoever is done with the connection looks away first, and needs the lock after. */
-    if (l->mhd == NULL || l->conn == NULL || l->gaze.fd >= 0) {
+    if (l->mhd == NULL || l->conn == NULL || l->gaze.fd >= 0 || l->patient) {
         return;
     }
     watch_socket(w, &l->gaze, l->conn->fd);

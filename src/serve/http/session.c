@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/own.h"
 #include "base/thread.h"
 #include "core/token.h"
 #include "serve/http/http_own.h"
@@ -188,6 +189,7 @@ static struct session *add(struct sessions *ss, struct caller *caller, const str
     memcpy(s->nonce, told->nonce.p, SESSION_NONCE_SIZE - 1);
     s->rev = told->rev;
     s->can = told->can;
+    s->level = -1;
     s->caller = caller;
     scope_init(&s->scope, caller->scope.owner, caller->scope.folder);
     (void)pthread_mutex_init(&s->lock, NULL);
@@ -246,26 +248,53 @@ void session_unref(struct sessions *ss, struct session *s)
     s->refs--;
 }
 
+/* Those under way, each with a reference: what is done to them may be their end, which needs
+ * the session's lock. */
+static struct post **hold_posts(struct session *s, size_t *n)
+{
+    struct post **all;
+    struct list *pos;
+    size_t max = 1;
+    LOCKED(&s->lock);
+
+    list_each (pos, &s->posts) {
+        max++;
+    }
+    all = xcalloc(max, sizeof(struct post *));
+    *n = 0;
+    list_each (pos, &s->posts) {
+        struct post *p = list_entry(pos, struct post, link);
+
+        if (live_try_hold(LIVE_OF(p->r))) {
+            all[(*n)++] = p;
+        }
+    }
+    return all;
+}
+
 void session_end(struct sessions *ss, struct session *s)
 {
-    struct list *pos;
+    struct post **all own_mem = NULL;
+    size_t n = 0;
 
     lock(&ss->lock);
     s->ended = true;
     unlock(&ss->lock);
     session_set_stream(s, NULL);
-    LOCKED(&s->lock);
-    list_each (pos, &s->posts) {
-        peer_cancel(&list_entry(pos, struct post, link)->peer);
+    all = hold_posts(s, &n);
+    for (size_t i = 0; i < n; i++) {
+        peer_cancel(&all[i]->peer);
+        request_unref(all[i]->r);
     }
 }
 
 void session_notify(struct session *s, struct mcp_message *m)
 {
-    struct list *pos;
-    LOCKED(&s->lock);
+    size_t n = 0;
+    struct post **all own_mem = hold_posts(s, &n);
 
-    list_each (pos, &s->posts) {
-        mcp_take(&list_entry(pos, struct post, link)->peer, m);
+    for (size_t i = 0; i < n; i++) {
+        mcp_take(&all[i]->peer, m);
+        request_unref(all[i]->r);
     }
 }

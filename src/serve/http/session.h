@@ -33,6 +33,7 @@ struct session {
     pthread_mutex_t lock;
     struct list posts;           /* struct post.link; guarded by lock */
     struct event_stream *stream; /* of GET; guarded by lock */
+    int level;                   /* as peers keep it; -1: not set; guarded by lock */
 };
 
 struct sessions;
