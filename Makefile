@@ -7,6 +7,7 @@
 #   make docs     docs/tools.md, docs/config.md       make test-sdk official SDK clients
 #   make format   clang-format                        make test-vm  in a virtual machine
 #   make clean                                        make conformance  the official MCP suite
+#                                                     make test-browser  /docs in chromium
 #
 # Each target first installs the Debian packages it lacks (scripts/setup.sh).
 
@@ -25,7 +26,7 @@ DOC     = $(DESTDIR)$(PREFIX)/share/doc/anybox
 APPARMOR_DIR ?= /etc/apparmor.d
 PROFILE = $(APPARMOR_DIR)/anybox-boxinit
 
-.PHONY: all build-tests run test check fuzz bench install uninstall dist docs format clean test-sdk test-vm conformance build-it
+.PHONY: all build-tests run test check fuzz bench install uninstall dist docs format clean test-sdk test-vm test-browser conformance build-it
 all: build-it
 
 build-it:
@@ -60,6 +61,10 @@ test-sdk: build-it
 
 conformance: build-tests
 	@tests/conformance/run
+
+test-browser: build-it
+	@scripts/setup.sh browser
+	@tests/browser/run
 
 test-vm: build-it
 	@tests/vm/run

@@ -4,6 +4,7 @@
 #
 #   build  compile and run      check  analyzers, other compiler, fuzzers
 #   test   make test            sdk    the official SDKs' clients
+#                               browser  chromium, for /docs
 #
 # As an ordinary user it asks sudo; without sudo it says what root has to run.
 # Where there is no dpkg it leaves everything to the build, which names what it lacks.
@@ -15,9 +16,10 @@ test="$build libcmocka-dev python3-pytest python3-pytest-timeout
       python3-jsonschema util-linux procps iproute2 slirp4netns git gdb debootstrap"
 check="$test clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev llvm-14"
 sdk="$build nodejs npm"
+browser="$test chromium"
 
 usage() {
-    echo "usage: setup.sh build|test|check|sdk" >&2
+    echo "usage: setup.sh build|test|check|sdk|browser" >&2
     exit 2
 }
 
@@ -39,6 +41,7 @@ for what in "$@"; do
     test) wanted="$wanted $test" ;;
     check) wanted="$wanted $check" ;;
     sdk) wanted="$wanted $sdk" ;;
+    browser) wanted="$wanted $browser" ;;
     *) usage ;;
     esac
 done

@@ -395,3 +395,62 @@ def test_pages_of_allowed_sites_may(web_with):
                           headers={"Origin": site, "Access-Control-Request-Method": "GET"})
     assert refused.status in (403, 405) and "Access-Control-Allow-Origin" not in refused.headers
     error_of(web.request("POST", "/mcp/tools/list_sandboxes", headers={"Origin": "https://evil.example"}), 403, "denied")
+
+
+# ---- what the operator set -------------------------------------------------------------
+
+
+def test_read_only_is_read_only_here_too(host, web_with):
+    first = HttpServer(host)
+    box = first.tool("create_sandbox", name="a")["sandbox_id"]
+    first.tool("exec_bash", command="echo 1 > x")
+    assert first.stop() == 0
+    web = web_with(env={"ANYBOX_SERVER_READ_ONLY": "true"})
+    assert [b["sandbox_id"] for b in web.tool("list_sandboxes")["sandboxes"]] == [box]
+    assert web.tool("read_remote_file", remote_path="x")["content"] == "1\n"
+    assert web.get(web.file_path("x")).body == b"1\n"
+    for tool in ("exec_bash", "create_sandbox", "write_remote_file", "delete_sandbox"):
+        status, answer = web.call(tool, {"command": "true", "remote_path": "y", "content": "", "sandbox_id": box})
+        assert (status, answer["code"]) == (403, "denied"), tool
+    assert "read-only" in error_of(web.request("PUT", web.file_path("x"), b"2"), 403, "denied")
+    assert web.get(web.file_path("x")).body == b"1\n"
+    api = json.loads(web.get("/openapi.json").body)
+    assert "/mcp/tools/read_remote_file" in api["paths"] and "/mcp/tools/exec_bash" not in api["paths"]
+    assert web.stop() == 0
+    again = HttpServer(host)
+    again.close()
+
+
+def test_calls_and_files_are_audited(host, web_with):
+    log = host.folder / "audit.log"
+    web = web_with(env={"ANYBOX_AUDIT_FILE": str(log)})
+    box = web.tool("create_sandbox", name="a")["sandbox_id"]
+    web.request("PUT", web.file_path("secret-name"), b"1")
+    web.get(web.file_path("secret-name"))
+    web.get(web.file_path("none"))
+    web.get(web.file_path("none", link="bad"), key=None)
+    text = log.read_text()
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [(e["tool"], e["outcome"]) for e in lines if "tool" in e] == [
+        ("create_sandbox", "ok"), ("put_file", "ok"), ("get_file", "ok"), ("get_file", "not_found"),
+        ("get_file", "denied")]
+    assert all(e["box"] == box for e in lines if e.get("tool") in ("put_file", "get_file") and e["outcome"] != "denied")
+    assert "secret-name" not in text and KEY not in text
+    assert host.run("audit", "verify", str(log), env={"ANYBOX_AUDIT_FILE": str(log)}).returncode == 0
+
+
+def test_mcp_over_http_hands_out_links(web):
+    web.tool("create_sandbox", name="a")
+    web.request("PUT", web.file_path("x.bin"), b"\0\1")
+    response = web.request("POST", "/mcp", json.dumps({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "read_remote_file", "arguments": {"remote_path": "x.bin"}, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {}}}}), {
+        "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "read_remote_file"})
+    assert response.status == 200, response.body
+    answer = json.loads(json.loads(response.body)["result"]["content"][0]["text"])
+    assert answer["file_link"].startswith(web.url)
+    assert web.get(answer["file_link"].removeprefix(web.url), key=None).body == b"\0\1"

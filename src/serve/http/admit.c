@@ -230,6 +230,15 @@ static bool check_route(struct live *l, unsigned allowed)
                   "This path does not have that method; it has %s.", methods);
 }
 
+static bool check_read_only(struct live *l)
+{
+    if ((l->pub.route->flags & ROUTE_WRITES) == 0 || l->pub.services->config->read_only == 0) {
+        return true;
+    }
+    return refuse(l, MHD_HTTP_FORBIDDEN, "denied",
+                  "This server is read-only (server.read_only): nothing can be written.");
+}
+
 static bool check_type(struct live *l)
 {
     struct request *r = &l->pub;
@@ -284,7 +293,8 @@ bool admit(struct live *l, const char *method)
         return answer_preflight(l);
     }
     r->route = route_find(r->path, r->method, &allowed, &r->tail);
-    if (!check_key(l) || !check_route(l, allowed) || !check_type(l) || !check_size(l)) {
+    if (!check_key(l) || !check_route(l, allowed) || !check_read_only(l) || !check_type(l) ||
+        !check_size(l)) {
         return false;
     }
     if (atomic_load(&r->http->leaving)) {

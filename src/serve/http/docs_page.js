@@ -60,7 +60,7 @@
       el("h1", {}, api.info.summary || api.info.title),
       el("p", { class: "prose" }, api.info.description.split("\n\n")[0]),
       ...api.tags.map((tag) => [
-        el("h2", { class: "part" }, tag.description || tag.name),
+        el("h2", { class: "part" }, (tag.description || tag.name).replace(/\.$/, "")),
         el("div", { class: "cards" }, calls.filter((c) => c.tag === tag.name).map((c) =>
           el("a", { class: "card", href: "#" + c.id }, el("b", {}, c.id), el("span", {}, c.op.summary)))),
       ]).flat(),
@@ -162,9 +162,8 @@
   const quoted = (s) => "'" + s.replaceAll("'", "'\\''") + "'";
 
   function curlOf(call, request) {
-    const words = ["curl"];
-    if (request.method !== "GET" && !(request.method === "POST" && request.payload != null)) words.push("-X " + request.method);
-    words.push(quoted(location.origin + request.url));
+    const verb = request.method === "GET" || (request.method === "POST" && request.payload != null) ? "" : "-X " + request.method + " ";
+    const words = ["curl " + verb + quoted(location.origin + request.url)];
     if (!call.open) words.push('-H "Authorization: Bearer $ANYBOX_KEY"');
     for (const [name, value] of Object.entries(request.headers)) words.push("-H " + quoted(name + ": " + value));
     if (call.body === "file") words.push("--data-binary @" + (request.payload ? quoted(request.payload.name) : "FILE"));

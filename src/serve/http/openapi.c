@@ -52,14 +52,14 @@ static json_t *tool_operation(const struct tool *t)
     return o;
 }
 
-static json_t *build_paths(json_t *fixed, unsigned toolsets)
+static json_t *build_paths(json_t *fixed, unsigned toolsets, const struct config *config)
 {
     json_t *paths = json_object();
 
     for (size_t i = 0; tools[i] != NULL; i++) {
         char path[128];
 
-        if ((tools[i]->toolsets & toolsets) == 0) {
+        if ((tools[i]->toolsets & toolsets) == 0 || !tool_allowed(tools[i], config)) {
             continue;
         }
         (void)snprintf(path, sizeof(path), "/mcp/tools/%s", tools[i]->name);
@@ -70,20 +70,21 @@ static json_t *build_paths(json_t *fixed, unsigned toolsets)
     return paths;
 }
 
-json_t *openapi_build(struct str base, unsigned toolsets)
+json_t *openapi_build(struct str base, unsigned toolsets, const struct config *config)
 {
     struct err e;
     json_t *v = js_parse(assets_openapi, sizeof(assets_openapi) - 1, &e);
 
     (void)json_object_set_new(js_get(v, "info"), "version", json_string(ANYBOX_VERSION));
     (void)json_object_set_new(v, "servers", json_pack("[{s:o}]", "url", js_string(base)));
-    (void)json_object_set_new(v, "paths", build_paths(js_get(v, "paths"), toolsets));
+    (void)json_object_set_new(v, "paths", build_paths(js_get(v, "paths"), toolsets, config));
     return v;
 }
 
 static void show_openapi(struct request *r)
 {
-    json_t *v own_json = openapi_build(request_base_url(r), r->http->options->toolsets);
+    json_t *v own_json =
+        openapi_build(request_base_url(r), r->http->options->toolsets, r->services->config);
 
     request_set_header(r, "Cache-Control", S("no-cache"));
     request_json(r, MHD_HTTP_OK, v);

@@ -5,8 +5,10 @@
 #include <jansson.h>
 
 #include "base/str.h"
+#include "config/config.h"
 
-/* A new reference. `base` is "http://host:port"; the tools of these sets are in it. */
-json_t *openapi_build(struct str base, unsigned toolsets);
+/* A new reference. `base` is "http://host:port"; the tools of these sets are in it, as far
+ * as the configuration allows them. */
+json_t *openapi_build(struct str base, unsigned toolsets, const struct config *config);
 
 #endif

@@ -6,8 +6,6 @@
  * newest revision of MCP, because nobody else could ever read the answer. The status tells in
  * one number what the answer's "code" says in a word (http_status_of()).
  */
-#include "base/clock.h"
-#include "base/log.h"
 #include "json/js.h"
 #include "serve/http/http_own.h"
 #include "serve/http/parse.h"
@@ -23,7 +21,7 @@ static void refuse_unknown(struct request *r)
     json_t *names = json_array();
 
     for (size_t i = 0; tools[i] != NULL; i++) {
-        if ((tools[i]->toolsets & toolsets) != 0) {
+        if ((tools[i]->toolsets & toolsets) != 0 && tool_allowed(tools[i], r->services->config)) {
             (void)json_array_append_new(names, json_string(tools[i]->name));
         }
     }
@@ -81,18 +79,22 @@ static void run_call(struct request *r, const struct tool *t, json_t *arguments)
         .scope = &r->caller->scope,
         .toolsets = r->http->options->toolsets,
         .link_base = request_base_url(r),
+        .transport = "http",
     };
-    int64_t began_ms = clock_mono_ms();
     bool is_error = false;
 
     buf_init(&text, TOOL_TEXT_MAX);
     tool_call(t, &call, arguments, &text, &is_error);
-    log_line(LOG_INFO, "call", "tool=%s ms=%lld error=%s via=rest", t->name,
-             (long long)(clock_mono_ms() - began_ms), is_error ? "yes" : "no");
     if (call.failed == ERR_LIMIT) {
         request_set_header(r, "Retry-After", S("1"));
     }
     request_set_header(r, "Cache-Control", S("no-store"));
+    if (call.content != NULL) { /* blocks of MCP, which are all that there is then */
+        json_t *v own_json = json_pack("{s:o}", "content", call.content);
+
+        request_json(r, http_status_of(call.failed), v);
+        return;
+    }
     request_reply(r, http_status_of(call.failed), "application/json", buf_str(&text));
 }
 

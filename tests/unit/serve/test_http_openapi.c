@@ -8,6 +8,8 @@
 static const struct route *const sets[] = {rest_routes, file_routes, metrics_routes,
                                            openapi_routes};
 
+static struct config config;
+
 static const char *method_name(unsigned methods)
 {
     switch (methods) {
@@ -20,7 +22,7 @@ static const char *method_name(unsigned methods)
 
 static void every_route_is_described(void **state)
 {
-    json_t *api own_json = openapi_build(S("http://h:1"), TOOLSET_ALL);
+    json_t *api own_json = openapi_build(S("http://h:1"), TOOLSET_ALL, &config);
     const json_t *paths = js_get(api, "paths");
 
     (void)state;
@@ -42,7 +44,7 @@ static void every_route_is_described(void **state)
 
 static void everything_described_is_served(void **state)
 {
-    json_t *api own_json = openapi_build(S("http://h:1"), TOOLSET_ALL);
+    json_t *api own_json = openapi_build(S("http://h:1"), TOOLSET_ALL, &config);
     const char *path;
     json_t *item;
 
@@ -68,7 +70,7 @@ static void everything_described_is_served(void **state)
 
 static void tools_are_those_of_the_sets(void **state)
 {
-    json_t *api own_json = openapi_build(S("http://h:1"), TOOLSET_MCP);
+    json_t *api own_json = openapi_build(S("http://h:1"), TOOLSET_MCP, &config);
     size_t n = 0;
 
     (void)state;
@@ -87,7 +89,7 @@ static void tools_are_those_of_the_sets(void **state)
 
 static void every_code_is_in_the_error(void **state)
 {
-    json_t *api own_json = openapi_build(S("http://h:1"), TOOLSET_ALL);
+    json_t *api own_json = openapi_build(S("http://h:1"), TOOLSET_ALL, &config);
     const json_t *codes =
         js_path(api, "components", "schemas", "Error", "properties", "code", "enum", NULL);
 
