@@ -5,6 +5,7 @@ tested on its own.
 """
 
 import ctypes
+import fcntl
 import os
 import shutil
 import signal
@@ -76,6 +77,14 @@ def forget_syscall(nr):
     libc = ctypes.CDLL(None)
     libc.prctl(38, 1, 0, 0, 0)
     assert libc.prctl(22, 2, ctypes.byref(Program(4, ctypes.addressof(code))), 0, 0) == 0
+
+
+def place_fds(fds):
+    """In a child: these are 3, 4 and so on, and nothing else is open above stderr."""
+    copies = [fcntl.fcntl(fd, fcntl.F_DUPFD, 3 + len(fds)) for fd in fds]
+    for i, fd in enumerate(copies):
+        os.dup2(fd, 3 + i)
+    os.closerange(3 + len(fds), os.sysconf("SC_OPEN_MAX"))
 
 
 class Fields:
@@ -323,10 +332,7 @@ class Box:
         fds = [spec_file, theirs.detach(), folder]
 
         def place():
-            copies = [os.dup2(fd, 200 + i) for i, fd in enumerate(fds)]
-            for i, fd in enumerate(copies):
-                os.dup2(fd, 3 + i)
-            os.closerange(6, 200)
+            place_fds(fds)
             if run_as is not None:
                 os.setgroups([])
                 os.setresgid(run_as, run_as, run_as)

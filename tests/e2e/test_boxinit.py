@@ -1125,10 +1125,7 @@ def prepared(world, control):
     os.lseek(spec_file, 0, os.SEEK_SET)
 
     def place():
-        copies = [os.dup2(f, 200 + i) for i, f in enumerate((spec_file, control.fileno(), folder))]
-        for i, fd in enumerate(copies):
-            os.dup2(fd, 3 + i)
-        os.closerange(6, 300)
+        agent_client.place_fds([spec_file, control.fileno(), folder])
 
     p = subprocess.Popen([agent_client.BOXINIT, "box"], preexec_fn=place, close_fds=False)
     for fd in spec_file, folder:

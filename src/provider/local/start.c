@@ -345,7 +345,9 @@ static int wait_born(struct blank *b, const struct ctx *ctx, struct err *e)
     forget_frame(b);
     b->start = proc_start_time((pid_t)pid);
     if (b->start < 0) {
-        return err_set(e, ERR_SYSTEM, "the sandbox ended as soon as it was made");
+        /* Why is perhaps the next word. */
+        got = expect(b, ctx, FRAME_PREPARED, &r, e);
+        return got < 0 ? -1 : err_set(e, ERR_SYSTEM, "the sandbox ended as soon as it was made");
     }
     b->pid = (pid_t)pid;
     return 0;
