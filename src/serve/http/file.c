@@ -12,6 +12,7 @@
 #include "core/metrics.h"
 #include "json/js.h"
 #include "serve/http/http_own.h"
+#include "serve/http/keys.h"
 #include "serve/http/parse.h"
 #include "serve/http/route.h"
 #include "tools/record.h"
@@ -72,6 +73,9 @@ static struct caller *admit_link(struct request *r)
         return callers_local(callers);
     }
     name = str_starts(to.owner, S("key:")) ? str_skip(to.owner, 4) : to.owner;
+    if (r->http->keys != NULL && !keys_has(r->http->keys, name)) {
+        return callers_nobody(callers); /* links end with the key that they were made for */
+    }
     return callers_of_key(callers, name, to.owner);
 }
 

@@ -507,3 +507,10 @@ bool keys_check(struct keys *k, struct str key, char name[KEY_NAME_MAX + 1])
     memcpy(name, found->name, sizeof(found->name));
     return true;
 }
+
+bool keys_has(struct keys *k, struct str name)
+{
+    LOCKED(&k->lock);
+    look_again(k);
+    return named(&k->set, name) != NULL;
+}

@@ -51,6 +51,9 @@ int keys_need_one(struct keys *k, struct buf *key, bool *made, struct err *e) MU
  * ends at once; while the file cannot be read, none of its keys are good. Any thread. */
 bool keys_check(struct keys *k, struct str key, char name[KEY_NAME_MAX + 1]);
 
+/* Is there a key of this name now? Any thread. */
+bool keys_has(struct keys *k, struct str name);
+
 /* "key:<name>": the owner in struct scope. Returns `to`. */
 const char *key_owner(const char *name, char to[KEY_OWNER_SIZE]);
 
