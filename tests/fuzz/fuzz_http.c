@@ -83,7 +83,7 @@ static void ranges(struct str s)
 static void urls(struct arena *a, struct str s)
 {
     struct buf escaped own_buf = {0};
-    struct str plain, again;
+    struct str plain, again = STR_EMPTY;
     struct err e;
     bool found;
 
