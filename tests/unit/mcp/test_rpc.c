@@ -125,6 +125,26 @@ static void test_envelopes(void **state)
                  "\"m\",\"data\":{\"x\":1}}}"));
 }
 
+static void test_an_error_is_known_by_its_id(void **state)
+{
+    struct buf out own_buf = {0};
+
+    (void)state;
+    buf_init(&out, 4096);
+    rpc_add_error(&out, S("\"a\""), RPC_MISSING_CAPABILITY, S("m"), STR_EMPTY);
+    assert_int_equal(rpc_error_code(buf_str(&out), S("\"a\"")), RPC_MISSING_CAPABILITY);
+    assert_int_equal(rpc_error_code(buf_str(&out), S("\"b\"")), 0);
+    assert_int_equal(rpc_error_code(buf_str(&out), STR_EMPTY), 0);
+    buf_clear(&out);
+    rpc_add_error(&out, STR_EMPTY, RPC_PARSE_ERROR, S("m"), STR_EMPTY);
+    assert_int_equal(rpc_error_code(buf_str(&out), STR_EMPTY), RPC_PARSE_ERROR);
+    buf_clear(&out);
+    rpc_begin_result(&out, S("1"));
+    buf_add(&out, S("{\"error\":{\"code\":-32601}}}"));
+    assert_int_equal(rpc_error_code(buf_str(&out), S("1")), 0);
+    assert_int_equal(rpc_error_code(STR_EMPTY, S("1")), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +152,7 @@ int main(void)
         cmocka_unit_test(test_an_id_that_is_too_long_is_refused),
         cmocka_unit_test(test_null_params_are_absent),
         cmocka_unit_test(test_envelopes),
+        cmocka_unit_test(test_an_error_is_known_by_its_id),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
