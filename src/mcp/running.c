@@ -75,7 +75,7 @@ void running_log(struct call *c, enum call_level level, struct str message)
     if (level < r->level) {
         return;
     }
-    buf_init(&out, 8 * LOG_TEXT);
+    buf_init(&out, (size_t)8 * LOG_TEXT);
     buf_addf(&out,
              "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":"
              "\"%s\",\"logger\":\"" SERVER_NAME "\",\"data\":",
