@@ -12,6 +12,7 @@ import select
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 import time
@@ -443,6 +444,137 @@ for name in "kpageflags", "kpagecount", "vmallocinfo", "slabinfo":
 open("/dev/null", "w").write("x")
 """])
         assert r.text == "" and r.code == 0, r.err
+
+
+# ---- mounts and cgroups -------------------------------------------------------------
+
+
+WRITABLE = {"/tmp", "/var/tmp", "/home/user", "/workspace", "/run", "/dev/shm", "/dev/pts", "/proc"}
+OLD_KERNELS = [[], [442], [428], [428, 442]]  # mount_setattr, open_tree: before 5.12 and 5.2
+
+
+def mounts_of(b):
+    lines = [line.split() for line in b.run(["cat", "/proc/self/mountinfo"]).text.splitlines()]
+    return [(fields[4], set(fields[5].split(","))) for fields in lines]
+
+
+@pytest.mark.parametrize("mode,without", [(m, w) for m in MODES for w in OLD_KERNELS
+                                          if w == [] or m in ("range", "one")])
+def test_nothing_but_what_is_meant_to_be_can_be_written(make, mode, without):
+    """Below /etc too, which could be written until the order; and what the host has mounted there."""
+    nested = ROOT and mode in ("range", "helper")
+    prefix = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o mode=777,dev,suid tmpfs /etc/ssl/certs && exec "$@"',
+              "sh"] if nested else []
+    with make(mode, prefix=prefix, without=without) as b:
+        mounts = mounts_of(b)
+        assert ("/etc/ssl/certs" in [at for at, _ in mounts]) == nested
+        writable = WRITABLE | ({"/"} if mode.endswith("image") else set())
+        assert {at for at, flags in mounts if "rw" in flags} == writable
+        assert [at for at, flags in mounts if "nosuid" not in flags] == []
+        devices = {at for at, flags in mounts if "nodev" not in flags}
+        assert all(at.startswith(("/dev/", "/proc/")) for at in devices), devices
+        r = b.sh("for f in /etc/ssl/certs/x /etc/ssl/x /etc/x /etc/ld.so.conf.d/x; do : 2>/dev/null >$f && echo $f; done")
+        assert mode.endswith("image") or r.text == ""
+
+
+def test_no_cgroup_but_its_own_is_seen_or_reached(box):
+    told = box.run(["cat", "/proc/self/cgroup", "/proc/1/cgroup", "/proc/self/cpuset"]).text.split()
+    assert told and {line.rpartition(":")[2] for line in told} == {"/"}
+    assert not [at for at, _ in mounts_of(box) if "cgroup" in at]
+    assert box.run(["ls", "/sys/fs/cgroup"]).code != 0
+
+
+# ---- a hostile image ----------------------------------------------------------------
+
+
+def odd_devices(image):
+    """Whiteouts of an overlay, in the place of what a box needs, and what leads nowhere."""
+    for name in "etc/hosts", "etc/resolv.conf", "etc/passwd", "var/tmp", "tmp":
+        path = image / name
+        path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+        os.mknod(image / name, stat.S_IFCHR | 0o666, 0)
+
+
+def odd_files(image):
+    for name in "etc/passwd", "etc/group":
+        (image / name).unlink()
+    os.mkfifo(image / "etc/passwd", 0o666)
+    socket.socket(socket.AF_UNIX).bind(str(image / "etc/group"))
+    for name in "etc/hosts", "etc/hostname", "etc/nsswitch.conf", "etc/resolv.conf", "etc/mtab":
+        os.mkfifo(image / name, 0o666)
+    (image / "a\nname\x1b[2J").touch()
+
+
+def odd_marks(image):
+    """Attributes by which an overlay knows what is its own."""
+    for path in image, image / "etc", image / "usr", image / "etc/passwd":
+        for name, value in (("opaque", b"y"), ("redirect", b"/../../etc"), ("origin", b"x" * 20), ("impure", b"y"),
+                            ("whiteout", b"y"), ("upper", b"x")):
+            os.setxattr(path, "user.overlay." + name, value)
+            os.setxattr(path, "trusted.overlay." + name, value)
+
+
+def huge_files(image):
+    """The users' file is to be added to; to open it for writing is to copy it."""
+    for name in "etc/passwd", "usr/sparse":
+        with open(image / name, "wb") as f:
+            f.truncate(1 << 40)
+    with open(image / "usr/large", "wb") as f:
+        f.write(os.urandom(1 << 20) * 24)
+
+
+@pytest.mark.skipif(not ROOT, reason="only root makes such files")
+@pytest.mark.parametrize("mode", ["range-image", "helper-image"])
+@pytest.mark.parametrize("prepare", [odd_devices, odd_files, odd_marks, huge_files])
+def test_whatever_is_in_an_image_a_box_of_it_is_made_or_refused(make, mode, prepare, world):
+    owner = 0 if mode == "range-image" else 58801
+    image = rootfs.make(world / f"odd-{mode}-{prepare.__name__}", owner)
+    prepare(image)
+    rootfs.give(image, owner)
+    before = {p: (p.lstat().st_mtime_ns, p.lstat().st_ctime_ns, p.lstat().st_atime_ns) for p in [image, *image.rglob("*")]}
+    try:
+        b = make(mode.replace("-image", ""), image=str(image), env=[*ENV[:1], "HOME=/root", "USER=root", *ENV[3:]],
+                 disk=16 << 20)
+    except Failed as e:
+        assert e.kind in ("invalid", "unsupported", "system") and len(e.message) > 10
+        b = None
+    if b is not None:
+        with b:
+            # Not by bash, which looks for its user in what may be a pipe.
+            r = b.run(["sh", "-c", "ls -A /; ls -A /.apart /.apart/host; cat /etc/hosts; (echo x >>/usr/large); "
+                       "(echo y >>/usr/sparse); echo w >/workspace/w && cat /workspace/w"])
+            assert "127.0.0.1 localhost" in r.text and r.text.endswith("w\n"), r.err
+            assert b"'/.apart': No such file" in r.err and "/.apart" not in r.text
+            assert prepare is not huge_files or b"No space left" in r.err
+            assert b.usage()["disk"] <= 16 << 20 and b.run(["true"]).code == 0
+    after = {p: (p.lstat().st_mtime_ns, p.lstat().st_ctime_ns, p.lstat().st_atime_ns) for p in [image, *image.rglob("*")]}
+    assert after == before, "the image was written"
+    shutil.rmtree(image)
+
+
+@pytest.mark.parametrize("mode", [m for m in MODES if m.endswith("image")])
+def test_the_root_of_an_image_cannot_mark_or_move_what_the_box_stands_on(box):
+    r = box.run(["python3", "-c", """
+import os, stat
+def tries(name, what):
+    try: what(); print(name)
+    except OSError: pass
+os.mkdir("/usr/d")
+for name in "trusted.overlay.opaque", "security.capability", "security.x", "trusted.x":
+    tries(name, lambda: os.setxattr("/usr/d", name, b"y"))
+tries("whiteout", lambda: os.mknod("/usr/w", stat.S_IFCHR, 0))
+tries("device", lambda: os.mknod("/usr/m", stat.S_IFCHR | 0o666, os.makedev(1, 3)))
+for path in "/workspace", "/proc", "/dev", "/tmp", "/home/user", "/run", "/dev/null", "/dev/shm", "/proc/sys":
+    tries("move " + path, lambda: os.rename(path, "/moved"))
+    tries("remove " + path, lambda: os.rmdir(path))
+for name in "root", "cwd", "exe", "fd", "ns/mnt":
+    tries(name, lambda: os.listdir("/proc/1/" + name) or os.readlink("/proc/1/" + name))
+for name in "redirect", "opaque":
+    tries("", lambda: os.setxattr("/usr/d", "user.overlay." + name, b"/../../etc"))
+print(os.listdir("/usr/d"))
+"""])
+    assert r.text in ("[]\n", "\n[]\n", "\n\n[]\n"), r.text + r.err.decode()
+    assert box.run(["true"]).code == 0
 
 
 # ---- the file tools ----------------------------------------------------------------
