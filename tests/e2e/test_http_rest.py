@@ -166,7 +166,8 @@ def test_a_server_that_leaves_takes_its_calls_back(web):
     connection = web.connect()
     connection.request("POST", "/mcp/tools/exec_bash", json.dumps({"command": "sleep 600"}),
                        web.headers(**{"Content-Type": "application/json"}))
-    time.sleep(0.3)
+    assert wait_until(lambda: b"anybox_calls_running 1" in web.get("/metrics").body)
+    time.sleep(0.2)
     began = time.monotonic()
     box = web.tool("list_sandboxes")["sandboxes"][0]["sandbox_id"]
     web.process.terminate()
@@ -185,7 +186,7 @@ def test_calls_of_a_key_have_a_limit(web_with):
     connection = web.connect()
     connection.request("POST", "/mcp/tools/exec_bash", json.dumps({"command": "sleep 5"}),
                        web.headers(**{"Content-Type": "application/json"}))
-    time.sleep(0.3)
+    assert wait_until(lambda: web.call("list_sandboxes")[0] == 429, 4)
     response = web.request("POST", "/mcp/tools/list_sandboxes")
     error_of(response, 429, "limit")
     assert response.headers["Retry-After"]

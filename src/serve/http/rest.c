@@ -70,6 +70,7 @@ static bool read_arguments(struct request *r, json_t **out)
     return false;
 }
 
+/* The caller was let in. */
 static void run_call(struct request *r, const struct tool *t, json_t *arguments)
 {
     struct buf text own_buf = {0};
@@ -85,6 +86,7 @@ static void run_call(struct request *r, const struct tool *t, json_t *arguments)
 
     buf_init(&text, TOOL_TEXT_MAX);
     tool_call(t, &call, arguments, &text, &is_error);
+    caller_leave(r->caller); /* who reads the answer may call again at once */
     if (call.failed == ERR_LIMIT) {
         request_set_header(r, "Retry-After", S("1"));
     }
@@ -120,7 +122,6 @@ static void run_tool(struct request *r)
         return;
     }
     run_call(r, t, arguments);
-    caller_leave(r->caller);
 }
 
 static void check(struct request *r)
