@@ -189,7 +189,7 @@ static bool read_hash(struct str hex, unsigned char hash[SHA256_SIZE])
 {
     static const char digits[] = "0123456789abcdef";
 
-    for (size_t i = 0; i < 2 * SHA256_SIZE; i++) {
+    for (size_t i = 0; i < SHA256_HEX_SIZE - 1; i++) {
         const char *at = i < hex.len && hex.p[i] != '\0' ? strchr(digits, hex.p[i]) : NULL;
 
         if (at == NULL) {
@@ -197,7 +197,7 @@ static bool read_hash(struct str hex, unsigned char hash[SHA256_SIZE])
         }
         hash[i / 2] = (unsigned char)(hash[i / 2] << 4 | (at - digits));
     }
-    return hex.len == 2 * SHA256_SIZE;
+    return hex.len == SHA256_HEX_SIZE - 1;
 }
 
 static int add_line(struct key_set *set, struct str line, int number, struct err *e)
@@ -290,7 +290,7 @@ static int make_key(struct key_set *set, struct str name, struct buf *text, stru
 }
 
 struct change {
-    const struct key_set *configured;
+    struct key_set configured; /* owned by change_file() */
     struct str name;
     struct buf *text;
     bool only_first; /* make a key only when there is none */
@@ -299,10 +299,10 @@ struct change {
 
 static int add_key(struct key_set *set, struct change *c, struct err *e)
 {
-    if (c->only_first && (set->n > 0 || c->configured->n > 0)) {
+    if (c->only_first && (set->n > 0 || c->configured.n > 0)) {
         return 0;
     }
-    if (named(set, c->name) != NULL || named(c->configured, c->name) != NULL) {
+    if (named(set, c->name) != NULL || named(&c->configured, c->name) != NULL) {
         return err_set(e, ERR_EXISTS,
                        "there is a key named %.*s already; remove it first, or choose "
                        "another name",
@@ -316,7 +316,7 @@ static int remove_key(struct key_set *set, struct change *c, struct err *e)
 {
     const struct key *found = named(set, c->name);
 
-    if (found == NULL && named(c->configured, c->name) != NULL) {
+    if (found == NULL && named(&c->configured, c->name) != NULL) {
         return err_set(
             e, ERR_UNSUPPORTED,
             "the key %.*s is in the configuration (http.keys or http.key_file): remove it "
@@ -333,25 +333,30 @@ static int remove_key(struct key_set *set, struct change *c, struct err *e)
 }
 
 /* While nobody else does: `change` gets the file's keys as they are now. */
+static int change_locked(const struct config *config, int dir,
+                         int (*change)(struct key_set *, struct change *, struct err *),
+                         struct change *c, struct err *e)
+{
+    struct key_set set CLEANUP(free_set) = {0};
+    struct stat seen;
+    int held own_fd = private_lock(dir, e);
+
+    if (held < 0 || read_configured(config, &c->configured, e) < 0 ||
+        read_file(dir, &set, &seen, e) < 0 || change(&set, c, e) < 0) {
+        return -1;
+    }
+    return c->made ? write_file(dir, &set, e) : 0;
+}
+
 static int change_file(const struct config *config,
                        int (*change)(struct key_set *, struct change *, struct err *),
                        struct change *c, struct err *e)
 {
-    struct key_set set CLEANUP(free_set) = {0};
-    struct key_set configured CLEANUP(free_set) = {0};
-    struct stat seen;
     int dir own_fd = private_open(config->state_dir, e);
+    int rc = dir >= 0 ? change_locked(config, dir, change, c, e) : -1;
 
-    if (dir < 0 || read_configured(config, &configured, e) < 0) {
-        return -1;
-    }
-    int held own_fd = private_lock(dir, e);
-
-    c->configured = &configured;
-    if (held < 0 || read_file(dir, &set, &seen, e) < 0 || change(&set, c, e) < 0) {
-        return -1;
-    }
-    return c->made ? write_file(dir, &set, e) : 0;
+    free_set(&c->configured);
+    return rc;
 }
 
 int keys_add(const struct config *config, struct str name, struct buf *key, struct err *e)

@@ -125,9 +125,12 @@ static void add_ascii(struct buf *out, struct str name)
 
     while (name.len > 0) {
         size_t n = utf8_decode(name, &c);
+        char shown = '_';
 
-        /* '%' too: some browsers decode it here. */
-        buf_addc(out, c < 0x80 && c != '%' ? (char)c : '_');
+        if (c < 0x80 && c != '%') { /* some browsers decode that here */
+            shown = (char)c;
+        }
+        buf_addc(out, shown);
         name = str_skip(name, n);
     }
 }

@@ -283,7 +283,7 @@ int http_query(struct arena *a, struct str query, struct str name, struct str *o
     *found = false;
     *out = STR_EMPTY;
     while (rest.len > 0) {
-        struct str raw, key, value;
+        struct str raw, key = STR_EMPTY, value = STR_EMPTY;
         struct str raw_key = str_cut(str_cut(rest, '&', &rest), '=', &raw);
 
         if (http_unescape(a, raw_key, true, &key, e) < 0 ||

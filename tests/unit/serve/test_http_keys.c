@@ -122,10 +122,14 @@ static void a_running_server_notices_changes(void **state)
     struct err e;
 
     assert_true(keys_check(k, one, name));
+    assert_true(keys_has(k, S("one")));
+    assert_false(keys_has(k, S("two")));
     two = add(fx, "two");
+    assert_true(keys_has(k, S("two")));
     assert_true(keys_check(k, two, name));
     assert_string_equal(name, "two");
     assert_ok(keys_remove(&fx->config, S("one"), &e), &e);
+    assert_false(keys_has(k, S("one")));
     assert_false(keys_check(k, one, name));
     assert_true(keys_check(k, two, name));
     assert_int_equal(chmod(path(fx, "http_keys"), 0644), 0);
