@@ -134,12 +134,13 @@ def test_calls_and_files_are_recorded(serve, host):
     while len(log.read_text().splitlines()) < 5 and time.monotonic() < deadline:
         time.sleep(0.02)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert [(x["who"], x["tool"], x["outcome"]) for x in lines] == [
-        ("key:tests", "create_sandbox", "ok"), ("key:tests", "put_file", "ok"),
-        ("key:tests", "get_file", "ok"), ("key:other", "get_file", "not_found"),
-        ("key:tests", "exec_bash", "ok")]
-    assert all(x["transport"] == "http" for x in lines) and lines[4]["request"] == '"r 7"'
-    assert [x.get("box") for x in lines] == [made, made, made, None, made]
+    # A file's line comes when all of it is sent, perhaps behind the next request's.
+    assert sorted((x["who"], x["tool"], x["outcome"], x.get("box")) for x in lines) == sorted([
+        ("key:tests", "create_sandbox", "ok", made), ("key:tests", "put_file", "ok", made),
+        ("key:tests", "get_file", "ok", made), ("key:tests", "exec_bash", "ok", made),
+        ("key:other", "get_file", "not_found", None)])
+    assert all(x["transport"] == "http" for x in lines)
+    assert [x["request"] for x in lines if x["tool"] == "exec_bash"] == ['"r 7"']
     assert "hunter2" not in log.read_text() and KEY not in log.read_text()
     assert "5 good lines" in host.run("audit", "verify", env=env).stdout
 
@@ -151,6 +152,7 @@ def test_the_log_has_a_line_for_each_request_and_no_secrets(serve):
     web.get("/sandbox/file?sandbox_name=work&file_path=/etc/passwd&link=hunter2")
     web.request("POST", "/mcp/tools/list_sandboxes", key="hunter2hunter2hunter2")
     web.close()
+    web._drain.join(5)
     log = "".join(web.log)
     assert "hunter2" not in log and KEY not in log
     assert re.search(r'area=http method=POST path="/mcp/tools/exec_bash" owner="key:tests" status=200 '
