@@ -201,7 +201,7 @@ static int show_here(const char *folder, const char *name, struct err *e)
     return 0;
 }
 
-/* A folder of the box becomes a mount, and the host's folder the current one. */
+/* The host's folder becomes the current one. */
 static int enter_on_host(int host, const char *folder, struct err *e)
 {
     struct open_how how = {
@@ -216,9 +216,6 @@ static int enter_on_host(int host, const char *folder, struct err *e)
     if (dir < 0 || fchdir(dir) < 0) {
         return err_sys(e, errno, "enter the host's %s", folder);
     }
-    if (mount(folder, folder, NULL, MS_BIND, NULL) < 0) {
-        return err_sys(e, errno, "mount %s", folder);
-    }
     return 0;
 }
 
@@ -226,6 +223,9 @@ static int show_etc(const struct spec *spec, int host, struct err *e)
 {
     if (enter_on_host(host, "/etc", e) < 0) {
         return -1;
+    }
+    if (mount("/etc", "/etc", NULL, MS_BIND, NULL) < 0) {
+        return err_sys(e, errno, "mount /etc");
     }
     for (size_t i = 0; i < spec->n_etc_binds; i++) {
         const char *name = spec->etc_binds[i];
@@ -310,39 +310,47 @@ static int make_writable(const struct spec *spec, struct err *e)
     return make_link("/run", "/var/run", e);
 }
 
-static int show_device(int host, const char *path, struct err *e)
+/* With the host's /dev as the current folder. */
+static int show_device(const char *name, struct err *e)
 {
+    char path[32];
     struct stat is;
-    int from own_fd = open_on_host(host, path);
 
-    if (from < 0 || fstat(from, &is) < 0 || !S_ISCHR(is.st_mode)) {
-        if (strcmp(path, "/dev/null") == 0) {
-            return err_set(e, ERR_UNSUPPORTED, "the host has no /dev/null");
-        }
-        return 0;
+    if (lstat(name, &is) < 0 || !S_ISCHR(is.st_mode)) {
+        return strcmp(name, "null") == 0 ? err_set(e, ERR_UNSUPPORTED, "the host has no /dev/null")
+                                         : 0;
     }
+    (void)snprintf(path, sizeof(path), "/dev/%s", name);
     if (make_file(path, e) < 0) {
         return -1;
     }
+    if (mount(name, path, NULL, MS_BIND, NULL) < 0) {
+        return err_sys(e, errno, "bind %s", path);
+    }
     /* Read-only for the node, not for the device: where the payload is the node's owner
      * (root without its capabilities) it could change its mode, for the host too. */
-    return bind_tree(from, path, BIND_RDONLY | BIND_NOEXEC, e);
+    return bind_protect(path, BIND_RDONLY | BIND_NOEXEC, e);
 }
 
 static int make_dev(int host, struct err *e)
 {
-    static const char *const devices[] = {"/dev/null",   "/dev/zero",    "/dev/full",
-                                          "/dev/random", "/dev/urandom", "/dev/tty"};
+    static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};
     static const char *const links[][2] = {
         {"/proc/self/fd", "/dev/fd"},       {"/proc/self/fd/0", "/dev/stdin"},
         {"/proc/self/fd/1", "/dev/stdout"}, {"/proc/self/fd/2", "/dev/stderr"},
         {"pts/ptmx", "/dev/ptmx"},
     };
 
+    if (enter_on_host(host, "/dev", e) < 0) {
+        return -1;
+    }
     for (size_t i = 0; i < COUNTOF(devices); i++) {
-        if (show_device(host, devices[i], e) < 0) {
+        if (show_device(devices[i], e) < 0) {
             return -1;
         }
+    }
+    if (chdir("/") < 0) {
+        return err_sys(e, errno, "leave the host's /dev");
     }
     for (size_t i = 0; i < COUNTOF(links); i++) {
         if (make_link(links[i][0], links[i][1], e) < 0) {
@@ -385,9 +393,10 @@ static void limit_shared(int user)
 /* Read-only in place: the path is shown over itself. */
 static int protect(const char *path, struct err *e)
 {
-    int from own_fd = open(path, O_PATH | O_CLOEXEC);
-
-    return from < 0 ? 0 : bind_tree(from, path, BIND_RDONLY | BIND_NODEV | BIND_NOEXEC, e);
+    if (mount(path, path, NULL, MS_BIND, NULL) < 0) {
+        return errno == ENOENT ? 0 : err_sys(e, errno, "protect %s", path);
+    }
+    return bind_protect(path, BIND_RDONLY | BIND_NODEV | BIND_NOEXEC, e);
 }
 
 static int mask(const char *path, struct err *e)
@@ -404,8 +413,10 @@ static int mask(const char *path, struct err *e)
         }
         return 0;
     }
-    int null own_fd = open("/dev/null", O_PATH | O_CLOEXEC);
-    return bind_tree(null, path, BIND_RDONLY | BIND_NOEXEC, e);
+    if (mount("/dev/null", path, NULL, MS_BIND, NULL) < 0) {
+        return err_sys(e, errno, "hide %s", path);
+    }
+    return bind_protect(path, BIND_RDONLY | BIND_NOEXEC, e);
 }
 
 static int make_proc(struct err *e)
