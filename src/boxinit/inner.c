@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -101,7 +102,15 @@ static int set_up(const struct spec *spec, struct box_fds *fds, struct outside *
     }
     /* While we are dumpable and have the uid that owns it: the file stays usable. */
     fds->oom_adj = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
-    if (ids_enter(spec, e) < 0 || (!spec->host_net && raise_loopback(e) < 0)) {
+    if (ids_enter(spec, e) < 0) {
+        return -1;
+    }
+    /* Until the order we have every capability in here, and it may be long to come: other
+     * programs of the same user must not get them by us. */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
+        return err_sys(e, errno, "forbid tracing");
+    }
+    if (!spec->host_net && raise_loopback(e) < 0) {
         return -1;
     }
     if (spec->net_program != NULL && connect_net(spec, from->go, from->net_made, e) < 0) {

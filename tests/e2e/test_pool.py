@@ -1,7 +1,11 @@
 """Boxes made in advance: they are like fresh ones, end with their server, and leave nothing."""
 import os
 import pathlib
+import select
 import signal
+import socket
+import struct
+import subprocess
 import time
 
 import pytest
@@ -206,6 +210,72 @@ def test_a_stopped_helper_does_not_hold_a_create_for_ever(host):
     made = client.tool("create_sandbox", name="second")
     assert client.bash("hostname", sandbox_id=made["sandbox_id"])["stdout"] == "second\n"
     assert not set(held[:1]) & inits(host) or len(held) > 1
+
+
+ENTER = """
+import ctypes, os, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+uid, pid, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+os.setgroups([]); os.setresgid(uid, uid, uid); os.setresuid(uid, uid, uid)
+assert libc.prctl(4, 1, 0, 0, 0) == 0
+proc = f"/proc/{pid}/"
+def call(*args):
+    if libc.syscall(*args) < 0: raise OSError(ctypes.get_errno(), "")
+tries = {name: lambda name=name: os.open(proc + name, os.O_RDONLY)
+         for name in ("mem", "maps", "root", "cwd", "exe", "fd", "fd/4", "environ", "ns/user", "ns/mnt", "ns/net")}
+tries["write"] = lambda: os.open(proc + "mem", os.O_RDWR)
+tries["map"] = lambda: os.open(proc + "oom_score_adj", os.O_WRONLY)
+tries["trace"] = lambda: call(101, 0x4206, pid, 0, 0)
+tries["enter"] = lambda: call(308, os.pidfd_open(pid), 0x10000000)
+tries["take"] = lambda: call(438, os.pidfd_open(pid), 4, 0)
+if len(sys.argv) > 4:
+    tries["signal"] = lambda: os.kill(pid, 0)
+    tries["talk"] = lambda: socket.socket(socket.AF_UNIX).connect(folder + "/agent.sock")
+    tries["list"] = lambda: os.listdir(folder)
+for name, what in tries.items():
+    try: what(); print(name)
+    except OSError: pass
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of system calls are of x86_64")
+def test_nobody_gets_into_a_prepared_box(host, tier):
+    """It has every capability in its namespace until the order; neither other users nor other
+    programs of the same one may have them."""
+    client = host.server()
+    client.tool("create_sandbox", name="first")
+    filled(host, 2)
+    waiting = [p for p in inits(host) if is_prepared(p)]
+    assert waiting
+    for pid in waiting:
+        for who, more in ((58899, ["other"]), (tier.uid, [])):
+            if who == 0:
+                continue
+            done = subprocess.run(["/usr/bin/python3", "-c", ENTER, str(who), str(pid), str(prepared(host)[0]), *more],
+                                  capture_output=True, text=True, check=True)
+            assert done.stdout == "", (who, done.stdout)
+    made = client.tool("create_sandbox", name="second")
+    assert client.bash("hostname", sandbox_id=made["sandbox_id"])["stdout"] == "second\n"
+
+
+def test_who_connects_before_the_order_is_served_after_it(host):
+    """And no earlier; and what is no request does not keep the box from its order."""
+    client = host.server()
+    client.tool("create_sandbox", name="first")
+    filled(host, 2)
+    early = []
+    for folder in prepared(host):
+        for say in b"", b"\xff" * 100, struct.pack("<IB", 1, 22):  # nothing, junk, SHUTDOWN's length alone
+            early.append(socket.socket(socket.AF_UNIX))
+            early[-1].connect(str(folder / "agent.sock"))
+            early[-1].send(say[:4] if len(say) == 5 else say)
+    time.sleep(0.2)
+    assert select.select(early, [], [], 0)[0] == []
+    for name in "second", "third":
+        made = client.tool("create_sandbox", name=name)
+        assert client.bash("hostname", sandbox_id=made["sandbox_id"])["stdout"] == name + "\n"
+    for one in early:
+        one.close()
 
 
 def test_etc_changed_on_the_host_means_a_fresh_box(host, tmp_path):
