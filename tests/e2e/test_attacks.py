@@ -650,6 +650,30 @@ print([p for p in os.listdir("/proc") if p.isdigit() and int(p) != os.getpid()
         assert r.text == "-1 -1 False\n[]\n", r.err
 
 
+WATCH = """
+import ctypes, fcntl, os, select
+libc = ctypes.CDLL(None)
+watch = libc.inotify_init()
+assert libc.inotify_add_watch(watch, b"/usr/bin", 0xfff) >= 0
+held = open("/usr/bin/env", "rb")
+fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+print("ready", flush=True)
+print(len(select.select([watch], [], [], 1.5)[0]), flush=True)
+"""
+LOCK = "import fcntl; fcntl.flock(open('/usr/bin/env', 'rb'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+
+
+@pytest.mark.parametrize("mode", [m for m in MODES if m.endswith("image")])
+def test_boxes_of_one_image_neither_watch_nor_lock_its_files_for_others(make, mode):
+    with make(mode) as a, make(mode) as b, a.connect() as c:
+        a.run(["env", "true"])
+        c.start(["python3", "-c", WATCH])
+        c.wait_output(b"ready")
+        assert b.run(["env", "python3", "-c", LOCK]).code == 0
+        assert c.wait().code == 0
+        assert bytes(c.out) == b"ready\n0\n"
+
+
 # ---- the whole program, as each kind of user ------------------------------------------
 
 

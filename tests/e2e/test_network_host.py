@@ -129,6 +129,60 @@ def test_it_does_not_reach_an_abstract_socket_of_the_host(box):
         assert talk(box, "@" + name) == "error 1"
 
 
+SEND = """
+import array, os, socket, sys
+name = "\\0" + sys.argv[1]
+def tries(what, f):
+    try: f(); print(what)
+    except OSError: pass
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+tries("sent", lambda: s.sendto(b"x", name))
+tries("message", lambda: s.sendmsg([b"x"], [], 0, name))
+tries("descriptor", lambda: s.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0]))], 0, name))
+tries("connected", lambda: s.connect(name))
+bound = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); bound.bind("")
+tries("from a bound one", lambda: bound.sendto(b"x", name))
+if os.fork() == 0:
+    tries("from a child", lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"x", name))
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_it_sends_nothing_to_an_abstract_socket_of_the_host(box):
+    """A message needs no connection: as to the journal or to who supervises services."""
+    name = f"anybox-test-datagrams-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as host:
+        host.bind("\0" + name)
+        host.settimeout(0.2)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:  # without this, what follows would prove nothing
+            s.sendto(b"host", "\0" + name)
+        assert host.recv(10) == b"host"
+        answer = box.bash(f"python3 - {name}", stdin=SEND)
+        assert answer["stdout"] == "" and answer["exit_code"] == 0, answer
+        with pytest.raises(TimeoutError):
+            host.recv(10)
+
+
+def test_no_named_socket_of_the_host_is_in_it(box):
+    """Beside those in /usr and /opt, which a read-only mount cannot close."""
+    answer = box.bash("find / -xdev -type s 2>/dev/null; find /run /tmp /var /home /etc /dev -type s")
+    assert answer["stdout"] == ""
+
+
+def test_a_file_in_the_project_does_not_allow_it(host):
+    """Whoever writes the project is not the operator."""
+    for path in ("anybox.toml", ".anybox.toml", ".config/anybox/anybox.toml", "anybox/anybox.toml", ".anybox/anybox.toml"):
+        file = host.project / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(ALLOWED)
+    for more in {}, {"XDG_CONFIG_HOME": ".config"}:
+        client = host.server(env=more)
+        assert client.tool_error("create_sandbox", network="host")["code"] == "denied"
+        client.close()
+    assert host.run("run", "--network", "host", "true").returncode != 0
+
+
 def test_abstract_sockets_work_within_it(box):
     answer = box.bash("python3 -", stdin=ABSTRACT_INSIDE)
     assert answer["stdout"] == "met\n", answer
