@@ -653,9 +653,9 @@ print([p for p in os.listdir("/proc") if p.isdigit() and int(p) != os.getpid()
 WATCH = """
 import ctypes, fcntl, os, select
 libc = ctypes.CDLL(None)
+held = open("/usr/bin/env", "rb")
 watch = libc.inotify_init()
 assert libc.inotify_add_watch(watch, b"/usr/bin", 0xfff) >= 0
-held = open("/usr/bin/env", "rb")
 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
 print("ready", flush=True)
 print(len(select.select([watch], [], [], 1.5)[0]), flush=True)
