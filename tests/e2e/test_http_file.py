@@ -295,6 +295,40 @@ def test_a_broken_upload_leaves_nothing(web):
     assert web.get(web.file_path("dir/old")).body == b"old"
 
 
+def test_who_closes_behind_what_was_sent_is_noticed(web):
+    """The last bytes and the end come at once, and the server is told of both only once."""
+    for sent in (0, 1, 70000, 140000, 400000):
+        connection = begin_put(web, "new", 10 << 20)
+        connection.send(b"x" * sent)
+        connection.close()
+    assert wait_until(lambda: b"anybox_calls_running 0\n" in web.get("/metrics").body, 5)
+    assert web.tool("exec_bash", command="ls -A")["stdout"] == ""
+
+
+def test_who_closes_only_one_half_gets_an_answer(web):
+    connection = begin_put(web, "new", 3 << 20)
+    connection.send(b"x" * (3 << 20))
+    connection.sock.shutdown(socket.SHUT_WR)
+    assert connection.getresponse().status == 201
+    connection.close()
+
+
+def test_more_uploads_than_a_box_takes_at_once(web):
+    wrong = []
+
+    def send(number):
+        response = put(web, f"dir/{number}", bytes(100000))
+        if response.status != 201:
+            wrong.append(response)
+    threads = [threading.Thread(target=send, args=(n,)) for n in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not wrong
+    assert web.tool("exec_bash", command="ls dir | wc -l")["stdout"] == "40\n"
+
+
 def test_an_upload_that_does_not_fit_says_so(web):
     web.tool("create_sandbox", name="small", memory="64m", disk="4m")
     path = web.file_path("x", sandbox_name="small")

@@ -137,7 +137,7 @@ static const char *method_name(enum http_method method)
 }
 
 /* Without the query: there are signatures in it. */
-static void log_request(const struct live *l)
+static void log_request(const struct live *l, unsigned status)
 {
     char path[LOG_QUOTE_SIZE], owner[LOG_QUOTE_SIZE];
     struct str rest;
@@ -145,8 +145,7 @@ static void log_request(const struct live *l)
     log_line(LOG_INFO, "http", "method=%s path=%s owner=%s status=%u received=%llu ms=%lld",
              method_name(l->pub.method), log_quote(str_cut(str_from(l->uri), '?', &rest), path),
              log_quote(l->pub.caller != NULL ? l->pub.caller->scope.owner : STR_EMPTY, owner),
-             l->status, (unsigned long long)l->received,
-             (long long)(clock_mono_ms() - l->started_ms));
+             status, (unsigned long long)l->received, (long long)(clock_mono_ms() - l->started_ms));
 }
 
 static void on_completed(void *cls, struct MHD_Connection *connection, void **context,
@@ -154,6 +153,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
 {
     struct http *h = cls;
     struct live *l = *context;
+    unsigned status;
 
     (void)connection;
     if (l == NULL) {
@@ -161,9 +161,12 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     }
     *context = NULL;
     set_state(h, l->conn, CONN_IDLE);
-    count_add(&h->counts.requests[l->status / 100 < 6 ? l->status / 100 : 0], 1);
+    lock(&l->lock); /* The handler of an upload may still be about to answer. */
+    status = l->status;
+    unlock(&l->lock);
+    count_add(&h->counts.requests[status / 100 < 6 ? status / 100 : 0], 1);
     count_add(&h->counts.bytes_in, l->received);
-    log_request(l);
+    log_request(l, status);
     live_done(l, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 }
 
@@ -267,8 +270,10 @@ static enum MHD_Result on_headers(struct live *l, const char *method)
     }
     if ((l->pub.route->flags & ROUTE_UPLOAD) != 0) {
         l->phase = LIVE_UPLOAD;
+        live_keep_headers(l);
         flow_open_upload(l);
         start_handler(l);
+        live_watch(l);
         return MHD_YES;
     }
     l->phase = LIVE_BODY;

@@ -5,24 +5,35 @@
  * The handler sleeps while it has to wait for the network; the connection is suspended while
  * it has to wait for the handler. An upload is resumed when half of the ring is free, so that
  * the two do not take turns for every few bytes.
+ *
+ * libmicrohttpd does not see the end of a client that closes right behind what it has sent: it
+ * takes a short read for the last one, and epoll tells it no more. So uploads are watched, too:
+ * when nothing comes after that, the client is gone, and not only slow.
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/thread.h"
 #include "serve/http/http_own.h"
 #include "serve/http/route.h"
 
-#define RING_SIZE ((size_t)256 << 10)
-#define BLOCK     ((size_t)64 << 10) /* what libmicrohttpd sends at once */
+#define RING_SIZE  ((size_t)256 << 10)
+#define HUNG_UP_MS 1000               /* what was on its way is here by then */
+#define BLOCK      ((size_t)64 << 10) /* what libmicrohttpd sends at once */
 
 struct flow { /* guarded by live.lock */
     pthread_cond_t changed;
     size_t head, len;
-    uint64_t left; /* of what was promised; UINT64_MAX: nothing was */
-    bool ended;    /* nothing more will be put in */
-    bool broken;   /* and that was too early */
+    uint64_t left;   /* of what was promised; UINT64_MAX: nothing was */
+    uint64_t pushed; /* of an upload, so far */
+    bool upload;
+    bool hung_up; /* the client of an upload sends nothing more */
+    bool ended;   /* nothing more will be put in */
+    bool broken;  /* and that was too early */
     char ring[RING_SIZE];
 };
 
@@ -32,7 +43,8 @@ static struct flow *flow_new(void)
 
     f->head = f->len = 0;
     f->left = UINT64_MAX;
-    f->ended = f->broken = false;
+    f->pushed = 0;
+    f->ended = f->broken = f->upload = f->hung_up = false;
     (void)pthread_cond_init(&f->changed, NULL);
     return f;
 }
@@ -193,6 +205,7 @@ void flow_open_upload(struct live *l)
     LOCKED(&l->lock);
 
     l->flow = flow_new();
+    l->flow->upload = true;
 }
 
 size_t flow_push(struct live *l, const char *bytes, size_t n)
@@ -204,6 +217,7 @@ size_t flow_push(struct live *l, const char *bytes, size_t n)
         return n;
     }
     taken = put(l->flow, bytes, n);
+    l->flow->pushed += taken;
     if (taken > 0) {
         flow_wake(l->flow);
     }
@@ -223,6 +237,41 @@ void flow_push_end(struct live *l)
     }
 }
 
+bool flow_hang_up(struct live *l)
+{
+    LOCKED(&l->lock);
+
+    if (l->flow == NULL || l->answered || l->gone || l->flow->ended || !l->flow->upload) {
+        return false;
+    }
+    l->flow->hung_up = true;
+    flow_wake(l->flow);
+    return true;
+}
+
+/* Until there is more; ERR_CANCELLED when there never will be. */
+static int wait_for_more(struct live *l, struct err *e)
+{
+    struct flow *f = l->flow;
+    int64_t until_ms = clock_mono_ms() + HUNG_UP_MS;
+    struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
+
+    if (check(l, e) < 0) {
+        return -1;
+    }
+    if (!f->hung_up) {
+        (void)pthread_cond_wait(&f->changed, &l->lock);
+        return 0;
+    }
+    if (pthread_cond_clockwait(&f->changed, &l->lock, CLOCK_MONOTONIC, &until) == 0) {
+        return 0;
+    }
+    if (l->mhd != NULL && l->conn != NULL) {
+        (void)shutdown(l->conn->fd, SHUT_RDWR); /* libmicrohttpd sees that */
+    }
+    return err_set(e, ERR_CANCELLED, "the client closed the connection");
+}
+
 int request_read(struct request *r, void *to, size_t cap, size_t *got, struct err *e)
 {
     struct live *l = LIVE_OF(r);
@@ -230,12 +279,11 @@ int request_read(struct request *r, void *to, size_t cap, size_t *got, struct er
     LOCKED(&l->lock);
 
     while (f->len == 0 && !f->ended) {
-        if (check(l, e) < 0) {
+        if (wait_for_more(l, e) < 0) {
             return -1;
         }
-        (void)pthread_cond_wait(&f->changed, &l->lock);
     }
-    if (l->received > request_body_max(r)) {
+    if (f->pushed > request_body_max(r)) {
         return err_set(e, ERR_LIMIT, "the body is longer than the %zu bytes that are accepted here",
                        request_body_max(r));
     }

@@ -96,8 +96,14 @@ struct live {
     struct conn *conn;
     enum live_phase phase; /* libmicrohttpd's thread only */
     int64_t started_ms;
-    int64_t length; /* Content-Length; -1: unknown */
-    uint64_t received;
+    int64_t length;    /* Content-Length; -1: unknown */
+    uint64_t received; /* libmicrohttpd's thread only */
+    /* With an upload: copies, as libmicrohttpd goes on with the connection, and may be done
+     * with it, while the handler runs. */
+    struct kept_header {
+        struct str name, value;
+    } * kept;
+    size_t n_kept;
     struct buf body;
     struct str origin; /* allowed by http.cors_origins: named in the answer */
     bool patient;      /* a client that stops to send is not gone */
@@ -135,6 +141,8 @@ bool live_answer(struct live *l, unsigned status, struct MHD_Response *response)
 /* The same with the lock held. */
 bool live_answer_locked(struct live *l, unsigned status, struct MHD_Response *response);
 void live_add_headers(struct live *l, struct MHD_Response *response);
+/* Keeps the headers of the request; on libmicrohttpd's thread, before the handler starts. */
+void live_keep_headers(struct live *l);
 /* With the lock held, on libmicrohttpd's thread. */
 void live_suspend_locked(struct live *l);
 /* With the lock held. Nothing when it is not suspended. */
@@ -158,6 +166,8 @@ void flow_open_upload(struct live *l);
 /* What was taken of the bytes; the connection is suspended when that is not all. */
 size_t flow_push(struct live *l, const char *bytes, size_t n);
 void flow_push_end(struct live *l);
+/* The client sends nothing more. False when no upload waits for it to. */
+bool flow_hang_up(struct live *l);
 
 /* With live.lock held. */
 void stream_wake(struct live *l);

@@ -28,7 +28,11 @@
 
 static void on_gaze(struct gaze *g)
 {
-    live_end(CONTAINER_OF(g, struct live, gaze), END_GONE);
+    struct live *l = CONTAINER_OF(g, struct live, gaze);
+
+    if (!flow_hang_up(l)) {
+        live_end(l, END_GONE);
+    }
 }
 
 struct live *live_new(struct http *h, const char *uri)
@@ -112,12 +116,49 @@ bool request_waits(struct request *r)
 
 /* ---- what came ---------------------------------------------------------------------- */
 
+#define KEPT_MAX 64 /* more than fit into the memory of a connection */
+
+static enum MHD_Result keep_one(void *cls, enum MHD_ValueKind kind, const char *key, size_t key_len,
+                                const char *value, size_t value_len)
+{
+    struct live *l = cls;
+
+    (void)kind;
+    if (l->n_kept == KEPT_MAX) {
+        return MHD_NO;
+    }
+    l->kept[l->n_kept++] = (struct kept_header){
+        .name = arena_str(&l->arena, (struct str){key, key_len}),
+        .value = arena_str(&l->arena, http_trim((struct str){value, value_len})),
+    };
+    return MHD_YES;
+}
+
+void live_keep_headers(struct live *l)
+{
+    l->kept = arena_alloc(&l->arena, KEPT_MAX, sizeof(l->kept[0]));
+    (void)l->pub.http->mhd.get_connection_values_n(l->mhd, MHD_HEADER_KIND, keep_one, l);
+}
+
+static struct str kept_header(const struct live *l, struct str name)
+{
+    for (size_t i = 0; i < l->n_kept; i++) {
+        if (str_eq_nocase(l->kept[i].name, name)) {
+            return l->kept[i].value;
+        }
+    }
+    return STR_EMPTY;
+}
+
 struct str request_header(struct request *r, const char *name)
 {
     const struct live *l = LIVE_OF(r);
     const char *value = NULL;
     size_t len = 0;
 
+    if (l->kept != NULL) {
+        return kept_header(l, str_from(name));
+    }
     if (l->mhd == NULL ||
         r->http->mhd.lookup_connection_value_n(l->mhd, MHD_HEADER_KIND, name, strlen(name), &value,
                                                &len) != MHD_YES) {
@@ -150,7 +191,10 @@ unsigned request_header_count(struct request *r, const char *name)
     const struct live *l = LIVE_OF(r);
     struct counted counted = {.name = str_from(name)};
 
-    if (l->mhd != NULL) {
+    for (size_t i = 0; i < l->n_kept; i++) {
+        counted.n += str_eq_nocase(l->kept[i].name, counted.name) ? 1 : 0;
+    }
+    if (l->kept == NULL && l->mhd != NULL) {
         (void)r->http->mhd.get_connection_values_n(l->mhd, MHD_HEADER_KIND, count_one, &counted);
     }
     return counted.n;
