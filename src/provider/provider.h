@@ -35,6 +35,7 @@
 
 struct provider;
 struct box;
+struct ssh_hosts;
 
 /* ---- bytes in motion ---------------------------------------------------- */
 
@@ -338,13 +339,14 @@ struct image_ops {
 };
 
 struct provider_conf {
-    struct str name;        /* "local": shown, and the prefix of refs */
-    struct str state_dir;   /* where it may keep things, 0700, exists */
-    struct str program_dir; /* where boxinit lies */
-    struct limits defaults; /* what a box gets that asks for nothing; 0: no limit */
-    unsigned pool;          /* boxes made in advance, at most */
-    bool host_network;      /* the operator allows network "host" */
-    struct str config_file; /* in which the operator would */
+    struct str name;             /* "local": shown, and the prefix of refs */
+    struct str state_dir;        /* where it may keep things, 0700, exists */
+    struct str program_dir;      /* where boxinit lies */
+    struct limits defaults;      /* what a box gets that asks for nothing; 0: no limit */
+    unsigned pool;               /* boxes made in advance, at most */
+    bool host_network;           /* the operator allows network "host" */
+    struct str config_file;      /* in which the operator would */
+    const struct ssh_hosts *ssh; /* provider/ssh/hosts.h: for the ssh provider, else NULL */
 };
 
 struct provider_ops {
