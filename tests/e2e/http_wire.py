@@ -149,7 +149,8 @@ class Served:
                 break
         found = re.search(r"key (\S+)\n", self.log)
         self.key = found.group(1) if found else None
-        threading.Thread(target=self._read_log, daemon=True).start()
+        self._reader = threading.Thread(target=self._read_log, daemon=True)
+        self._reader.start()
 
     def _read_log(self):
         for line in self.process.stderr:
@@ -193,9 +194,11 @@ class Served:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def stop(self, signo=signal.SIGTERM, timeout=15):
-        """A signal; gives the exit status."""
+        """A signal; gives the exit status. All that was logged is in .log then."""
         self.process.send_signal(signo)
-        return self.process.wait(timeout)
+        status = self.process.wait(timeout)
+        self._reader.join(5)
+        return status
 
     def close(self):
         """Boxes belong to keys, so they are deleted by who made them."""

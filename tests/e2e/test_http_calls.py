@@ -168,6 +168,21 @@ def test_who_only_stops_sending_still_gets_its_answer(served, seconds):
     assert tool_answer(reply.messages()[-1])["stdout"] == "here\n"
 
 
+def test_nothing_is_kept_of_clients_that_went_away(host):
+    """Also when the answer became a stream only after that."""
+    served = Served(host, "--no-auth")
+    for client in Modern(served), Legacy(served):
+        client.tool("exec_bash", command="true")
+        wires = [client.begin(call("exec_bash", i, token=token, command="sleep 2.4"))
+                 for i, token in enumerate([None] * 12 + [1, 1])]
+        assert wait_until(lambda: runs(host, "sleep 2.4"))
+        for wire in wires:
+            wire.close()
+    assert wait_until(lambda: not runs(host, "sleep 2.4"))
+    assert served.stop() == 0
+    assert "not freed" not in served.log
+
+
 def test_ending_a_session_ends_what_runs_in_it(served, host):
     session = Legacy(served)
     session.tool("exec_bash", command="true")

@@ -206,6 +206,9 @@ static bool answer_preflight(struct live *l)
                        S("Authorization, Content-Type, Accept, Last-Event-ID, Range, X-API-Key, "
                          "MCP-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name"));
     request_set_header(r, "Access-Control-Max-Age", S("600"));
+    if (request_header(r, "Access-Control-Request-Private-Network").len > 0) {
+        request_set_header(r, "Access-Control-Allow-Private-Network", S("true"));
+    }
     request_reply(r, MHD_HTTP_NO_CONTENT, NULL, STR_EMPTY);
     return false;
 }

@@ -36,6 +36,7 @@
 #define BACKLOG   1024
 #define GRACE_MS  1500 /* for calls to end by themselves */
 #define CANCEL_MS 2000 /* for those that were cancelled */
+#define LAST_MS   500  /* for connections that were cut off */
 #define SLICE_MS  20
 
 /* ---- the port -------------------------------------------------------------------------- */
@@ -208,6 +209,21 @@ static void wait_for_requests(struct http *h, int signals, int64_t until_ms)
     }
 }
 
+/* Who is still sending gets no answer any more; at the very end nor does who does not read. */
+static void cut_off(struct http *h, bool all)
+{
+    struct list *pos;
+    LOCKED(&h->lock);
+
+    list_each (pos, &h->conns) {
+        const struct conn *c = list_entry(pos, struct conn, link);
+
+        if (c->fd >= 0 && (all || c->state != CONN_BUSY)) {
+            (void)shutdown(c->fd, SHUT_RDWR);
+        }
+    }
+}
+
 static void leave(struct http *h, int signals)
 {
     int64_t start = clock_mono_ms();
@@ -219,10 +235,13 @@ static void leave(struct http *h, int signals)
     atomic_store(&h->leaving, true);
     sessions_close(h->sessions);
     wait_for_requests(h, signals, start + GRACE_MS);
+    cut_off(h, false);
     while (has_requests(h) && clock_mono_ms() < start + GRACE_MS + CANCEL_MS) {
         end_all(h, END_LEAVING);
         wait_for_requests(h, signals, clock_mono_ms() + (10 * SLICE_MS));
     }
+    cut_off(h, true);
+    wait_for_requests(h, signals, clock_mono_ms() + LAST_MS);
     if (has_requests(h) || !pool_drain(h->services->calls, CANCEL_MS)) {
         log_line(LOG_WARN, "http", "msg=\"calls did not end in time\"");
         _exit(0);
@@ -308,6 +327,9 @@ static void release(struct http *h)
         watch_at_off(h->watch, &h->slow);
     }
     sessions_free(h->sessions);
+    if (atomic_load(&h->n_live) != 0) {
+        log_line(LOG_WARN, "http", "msg=\"requests were not freed\" n=%d", atomic_load(&h->n_live));
+    }
     callers_free(h->callers);
     mcp_free(h->mcp);
     watch_free(h->watch);

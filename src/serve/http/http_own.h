@@ -38,6 +38,7 @@ struct http {
     struct sessions *sessions;
     atomic_bool leaving; /* no new work is taken */
     pthread_mutex_t lock;
+    atomic_int n_live;    /* struct live that exist: at the end there is none */
     struct list requests; /* struct live.link; guarded by lock */
     struct list conns;    /* struct conn.link; guarded by lock */
     struct alarm slow;    /* looks for clients that are too slow */

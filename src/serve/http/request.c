@@ -51,6 +51,7 @@ struct live *live_new(struct http *h, const char *uri)
     l->gaze = (struct gaze){.fd = -1, .fire = on_gaze};
     l->length = -1;
     l->started_ms = clock_mono_ms();
+    (void)atomic_fetch_add(&h->n_live, 1);
     lock(&h->lock);
     list_add_tail(&h->requests, &l->link);
     unlock(&h->lock);
@@ -77,7 +78,7 @@ bool live_try_hold(struct live *l)
 void request_unref(struct request *r)
 {
     struct live *l = LIVE_OF(r);
-    const struct mhd *mhd = &r->http->mhd;
+    struct http *h = r->http;
 
     if (atomic_fetch_sub(&l->refs, 1) > 1) {
         return;
@@ -87,7 +88,7 @@ void request_unref(struct request *r)
         l->free_arg(l->arg);
     }
     if (l->response != NULL) {
-        mhd->destroy_response(l->response);
+        h->mhd.destroy_response(l->response);
     }
     if (l->has_cancel) {
         cancel_fini(&l->cancel);
@@ -98,6 +99,7 @@ void request_unref(struct request *r)
     arena_fini(&l->arena);
     (void)pthread_mutex_destroy(&l->lock);
     free(l);
+    (void)atomic_fetch_sub(&h->n_live, 1);
 }
 
 void request_drop_body(struct request *r)
@@ -457,11 +459,18 @@ void live_watch(struct live *l)
 void live_done(struct live *l, bool well)
 {
     struct http *h = l->pub.http;
+    struct MHD_Response *response;
 
     lock(&l->lock);
     l->mhd = NULL;
     l->suspended = false;
+    response = l->response;
+    l->response = NULL;
     unlock(&l->lock);
+    /* One that was never queued may hold the request that holds it. */
+    if (response != NULL) {
+        h->mhd.destroy_response(response);
+    }
     watch_socket_off(h->watch, &l->gaze);
     if (!well) {
         live_end(l, END_GONE);
