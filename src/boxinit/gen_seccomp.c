@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -217,6 +218,19 @@ static void refuse_ioctls(scmp_filter_ctx f)
     }
 }
 
+/* Of both there is one stock for the whole machine, which no cgroup counts: asynchronous I/O
+ * (fs.aio-max-nr), as on a kernel without it, and huge pages, as if there were none. */
+static void refuse_shared(scmp_filter_ctx f)
+{
+    check(seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(io_setup), 0), "io_setup");
+    check(seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOMEM), SCMP_SYS(mmap), 1,
+                           SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_HUGETLB, MAP_HUGETLB)),
+          "mmap");
+    check(seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOMEM), SCMP_SYS(memfd_create), 1,
+                           SCMP_A1(SCMP_CMP_MASKED_EQ, MFD_HUGETLB, MFD_HUGETLB)),
+          "memfd_create");
+}
+
 static void refuse_of_init(scmp_filter_ctx f, int call, const char *name)
 {
     check(seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), call, 1,
@@ -264,6 +278,7 @@ static scmp_filter_ctx deny_filter(uint32_t arch)
     refuse_namespaces(f);
     refuse_sockets(f);
     refuse_ioctls(f);
+    refuse_shared(f);
     refuse_harm_to_init(f);
     return f;
 }

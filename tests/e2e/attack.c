@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -189,6 +190,8 @@ static void try_kernel(void)
     TRY("kernel", "perf", syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0));
     TRY("kernel", "userfaultfd", syscall(SYS_userfaultfd, 1));
     TRY("kernel", "io_uring", syscall(SYS_io_uring_setup, 1, handle));
+    TRY("kernel", "aio", syscall(SYS_io_setup, 1, memset(handle, 0, sizeof(handle))));
+    TRY("kernel", "huge-pages", memfd_create("huge", MFD_HUGETLB));
     TRY("kernel", "keyctl", syscall(SYS_keyctl, 0, -3, 0));
     TRY("kernel", "add_key", syscall(SYS_add_key, "user", "x", "x", 1, -3));
     TRY("kernel", "request_key", syscall(SYS_request_key, "user", "x", NULL, -3));

@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/mman.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -181,6 +183,27 @@ static void arguments_are_judged_by_what_the_kernel_looks_at(void **state)
     }
 }
 
+/* Each is one stock for the whole machine. */
+static void what_no_cgroup_counts_cannot_be_had(void **state)
+{
+    struct seccomp_data data = {.nr = SYS_io_setup, .arch = ARCH};
+
+    (void)state;
+    assert_int_equal(denied(&data), UNKNOWN);
+    data.nr = SYS_mmap;
+    data.args[3] = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK;
+    assert_int_equal(denied(&data), SECCOMP_RET_ALLOW);
+    data.args[3] |= MAP_HUGETLB;
+    assert_int_equal(denied(&data), SECCOMP_RET_ERRNO | ENOMEM);
+    data.args[3] = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_1GB | 1ull << 40;
+    assert_int_equal(denied(&data), SECCOMP_RET_ERRNO | ENOMEM);
+    data.nr = SYS_memfd_create;
+    data.args[1] = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    assert_int_equal(denied(&data), SECCOMP_RET_ALLOW);
+    data.args[1] |= MFD_HUGETLB;
+    assert_int_equal(denied(&data), SECCOMP_RET_ERRNO | ENOMEM);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +211,7 @@ int main(void)
         cmocka_unit_test(no_other_way_to_call_is_known),
         cmocka_unit_test(only_harmless_personas_can_be_had),
         cmocka_unit_test(arguments_are_judged_by_what_the_kernel_looks_at),
+        cmocka_unit_test(what_no_cgroup_counts_cannot_be_had),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
