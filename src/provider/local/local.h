@@ -20,6 +20,7 @@
 #include "provider/local/cgroup.h"
 #include "provider/local/uids.h"
 #include "provider/over_agent.h"
+#include "provider/usage_text.h"
 
 #define BOX_ID_SIZE  33 /* 32 hex digits and the terminator */
 #define INFO_FILE    "info"
@@ -148,10 +149,6 @@ int local_doctor(struct provider *p, const struct ctx *ctx, check_fn *each, void
                  struct err *e);
 int local_usage(struct box *b, const struct ctx *ctx, struct usage *out, struct err *e);
 
-/* usage.c, parsers: what cannot be read stays as it was. */
-void usage_parse_load(struct str loadavg, struct usage *out);
-void usage_parse_memory(struct str meminfo, struct usage *out);
-void usage_parse_gpus(struct str csv, struct usage *out);
 /* Total memory of this machine in bytes; 0: not known. */
 int64_t usage_host_memory(struct arena *a);
 

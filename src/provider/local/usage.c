@@ -19,77 +19,6 @@
 #define INSIDE_WAIT_MS 2000
 #define KIB            1024
 
-/* ---- parsers ---------------------------------------------------------------------------- */
-
-void usage_parse_load(struct str loadavg, struct usage *out)
-{
-    double *to[] = {&out->load_1m, &out->load_5m, &out->load_15m};
-    for (size_t i = 0; i < COUNTOF(to); i++) {
-        struct err ignored;
-        double value = 0;
-        if (str_to_f64(str_cut(loadavg, ' ', &loadavg), &value, &ignored) == 0 && value >= 0) {
-            *to[i] = value;
-        }
-    }
-}
-
-/* "MemTotal:       131980916 kB" */
-static bool parse_kib(struct str line, struct str key, int64_t *out)
-{
-    if (!str_starts(line, key)) {
-        return false;
-    }
-    struct str value = str_trim(str_skip(line, key.len));
-    struct err ignored;
-    int64_t kib = 0;
-    if (str_to_i64(str_cut(value, ' ', &value), 0, INT64_MAX / KIB, &kib, &ignored) < 0) {
-        return false;
-    }
-    *out = kib * KIB;
-    return true;
-}
-
-void usage_parse_memory(struct str meminfo, struct usage *out)
-{
-    int64_t total = -1;
-    int64_t available = -1;
-    while (meminfo.len > 0) {
-        struct str line = str_cut(meminfo, '\n', &meminfo);
-        (void)parse_kib(line, S("MemTotal:"), &total);
-        (void)parse_kib(line, S("MemAvailable:"), &available);
-    }
-    if (total > 0 && available >= 0 && available <= total) {
-        out->memory_total = total;
-        out->memory_used = total - available;
-    }
-}
-
-/* "0, 37, 1024, 143771"; a row with "[N/A]" in it says nothing that we could use. */
-static bool parse_gpu(struct str line, struct gpu_usage *out)
-{
-    int64_t n[4];
-    for (size_t i = 0; i < COUNTOF(n); i++) {
-        struct err ignored;
-        if (str_to_i64(str_cut(line, ',', &line), 0, INT32_MAX, &n[i], &ignored) < 0) {
-            return false;
-        }
-    }
-    *out = (struct gpu_usage){.index = (int)n[0],
-                              .busy_pct = (double)n[1],
-                              .memory_used_mb = n[2],
-                              .memory_total_mb = n[3]};
-    return n[1] <= 100;
-}
-
-void usage_parse_gpus(struct str csv, struct usage *out)
-{
-    while (csv.len > 0 && out->n_gpus < USAGE_GPUS) {
-        if (parse_gpu(str_cut(csv, '\n', &csv), &out->gpus[out->n_gpus])) {
-            out->n_gpus++;
-        }
-    }
-}
-
 /* ---- this machine --------------------------------------------------------------------------- */
 
 static struct str proc_text(struct arena *a, const char *path)
@@ -206,15 +135,9 @@ static int ask_inside(struct box *b, const struct ctx *ctx, struct agent_usage *
 
 int local_usage(struct box *b, const struct ctx *ctx, struct usage *out, struct err *e)
 {
-    struct usage u = {.load_1m = -1,
-                      .load_5m = -1,
-                      .load_15m = -1,
-                      .memory_used = -1,
-                      .memory_total = -1,
-                      .disk_used = -1,
-                      .disk_total = -1,
-                      .processes = -1};
+    struct usage u;
     struct agent_usage inside;
+    usage_unknown(&u);
     if (ask_inside(b, ctx, &inside, e) < 0) {
         return -1;
     }

@@ -20,6 +20,9 @@ static void test_memory(void **state)
                        &u);
     assert_int_equal(u.memory_total, 8000 * 1024);
     assert_int_equal(u.memory_used, 6000 * 1024);
+    usage_parse_memory(S("MemTotal: 8000 kB\nMemFree: 1000 kB\nBuffers: 10 kB\nCached: 90 kB\n"),
+                       &u);
+    assert_int_equal(u.memory_used, 6900 * 1024);
     static const char *const bad[] = {"", "MemTotal: 8000 kB\n",
                                       "MemTotal: x kB\nMemAvailable: 1 kB",
                                       "MemTotal: 10 kB\nMemAvailable: 20 kB\n"};
@@ -39,14 +42,18 @@ static void test_gpus(void **state)
                        "1, [N/A], 0, 24576\n"
                        "2, 100, 24000, 24576\n"
                        "No devices were found\n"
-                       "3, 101, 0, 1\n\n"),
+                       "3, 101, [N/A], [N/A]\n"
+                       "4, 5\n\n"),
                      &u);
-    assert_int_equal(u.n_gpus, 2);
+    assert_int_equal(u.n_gpus, 3);
     assert_int_equal(u.gpus[0].index, 0);
     assert_true(u.gpus[0].busy_pct == 37.0);
     assert_int_equal(u.gpus[0].memory_used_mb, 1024);
     assert_int_equal(u.gpus[0].memory_total_mb, 24576);
-    assert_int_equal(u.gpus[1].index, 2);
+    assert_int_equal(u.gpus[1].index, 1);
+    assert_true(u.gpus[1].busy_pct == -1.0);
+    assert_int_equal(u.gpus[1].memory_total_mb, 24576);
+    assert_int_equal(u.gpus[2].index, 2);
 }
 
 static void test_more_gpus_than_fit(void **state)
