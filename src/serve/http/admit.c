@@ -75,6 +75,53 @@ static int read_uri(struct live *l, struct err *e)
     return 0;
 }
 
+/* ---- where the body ends ------------------------------------------------------------------ */
+
+struct framing {
+    unsigned lengths, encodings;
+    struct str encoding;
+    bool bad_name;
+};
+
+static enum MHD_Result look_at_header(void *cls, enum MHD_ValueKind kind, const char *key,
+                                      size_t key_len, const char *value, size_t value_len)
+{
+    struct framing *f = cls;
+    struct str name = {key, key_len};
+
+    (void)kind;
+    f->bad_name = f->bad_name || name.len == 0;
+    for (size_t i = 0; i < name.len; i++) {
+        f->bad_name = f->bad_name || name.p[i] <= ' ' || name.p[i] == 0x7f;
+    }
+    if (str_eq_nocase(name, S("Content-Length"))) {
+        f->lengths++;
+    } else if (str_eq_nocase(name, S("Transfer-Encoding"))) {
+        f->encodings++;
+        f->encoding = http_trim((struct str){value, value_len});
+    }
+    return MHD_YES;
+}
+
+/* What can be read in two ways is read in another one by a proxy in front of us, and the rest
+ * of it passed for the request of somebody else. It is answered at once, and that was all. */
+static bool check_framing(struct live *l)
+{
+    struct framing f = {0};
+
+    (void)l->pub.http->mhd.get_connection_values_n(l->mhd, MHD_HEADER_KIND, look_at_header, &f);
+    if (!f.bad_name && f.lengths + f.encodings <= 1 &&
+        (f.encodings == 0 || str_eq_nocase(f.encoding, S("chunked")))) {
+        return true;
+    }
+    l->length = INT64_MAX;
+    request_set_header(&l->pub, "Connection", S("close"));
+    return refuse(l, MHD_HTTP_BAD_REQUEST, "invalid",
+                  f.bad_name ? "The name of a header has a space or a control character in it."
+                             : "A request may have one Content-Length, or Transfer-Encoding: "
+                               "chunked, and not both.");
+}
+
 static bool check_length(struct live *l)
 {
     struct str length = request_header(&l->pub, "Content-Length");
@@ -286,6 +333,9 @@ bool admit(struct live *l, const char *method)
     struct err e;
 
     r->method = method_of(str_from(method));
+    if (!check_framing(l)) {
+        return false;
+    }
     if (read_uri(l, &e) < 0) {
         return refuse(l, MHD_HTTP_BAD_REQUEST, "invalid", "The path cannot be read: %s.", e.msg);
     }

@@ -281,6 +281,19 @@ static enum MHD_Result on_headers(struct live *l, const char *method)
     return MHD_YES;
 }
 
+/* Who sends on and on what nobody reads. Up to a length the answer waits for the end of it. */
+static bool is_endless(const struct live *l)
+{
+    uint64_t read = 0;
+
+    if (l->phase == LIVE_UPLOAD) {
+        read = request_body_max(&l->pub);
+    } else if (l->phase == LIVE_BODY) {
+        read = l->pub.route->body_max;
+    }
+    return l->received > read && l->received - read > DISCARD_MAX;
+}
+
 static enum MHD_Result on_body(struct live *l, const char *bytes, size_t *n)
 {
     size_t taken = *n;
@@ -301,10 +314,7 @@ static enum MHD_Result on_body(struct live *l, const char *bytes, size_t *n)
         l->conn->bytes = l->received;
     }
     *n -= taken;
-    if (l->phase == LIVE_DISCARD && l->received > DISCARD_MAX) {
-        return MHD_NO;
-    }
-    return MHD_YES;
+    return is_endless(l) ? MHD_NO : MHD_YES;
 }
 
 static enum MHD_Result on_access(void *cls, struct MHD_Connection *connection, const char *url,

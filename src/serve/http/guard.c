@@ -74,7 +74,8 @@ static bool is_allowed(struct str list, const struct http_origin *origin)
 }
 
 /* A page that we served: its origin is what it calls us. A proxy may have taken the port and
- * the scheme away, so only the name counts where the page came by https. */
+ * the scheme away, so only the name counts where the page came by https; but not on this
+ * machine, where every port is somebody else. */
 static bool is_own(const struct http_origin *origin, struct str host)
 {
     struct http_host ours;
@@ -85,7 +86,10 @@ static bool is_own(const struct http_origin *origin, struct str host)
         !http_host_same(&origin->host, &ours)) {
         return false;
     }
-    return https || origin->port == (ours.port != 0 ? ours.port : 80);
+    if (https && !http_host_is_loopback(&ours)) {
+        return true;
+    }
+    return origin->port == (ours.port != 0 ? ours.port : https ? 443 : 80);
 }
 
 int guard_origin(const struct guard *g, struct str origin, struct str host, bool *cors,

@@ -11,7 +11,7 @@
 struct str validate_etag(int64_t size, int64_t mtime_s, int64_t now_s, char to[VALIDATE_ETAG_SIZE])
 {
     (void)snprintf(to, VALIDATE_ETAG_SIZE, "%s\"%llx-%llx\"",
-                   mtime_s + SETTLED_S < now_s ? "" : "W/", (unsigned long long)mtime_s,
+                   mtime_s < now_s - SETTLED_S ? "" : "W/", (unsigned long long)mtime_s,
                    (unsigned long long)size);
     return str_from(to);
 }

@@ -115,6 +115,7 @@ static void a_page_is_ours_listed_or_foreign(void **state)
     assert_true(origin(&loopback, "http://box.example.com", "box.example.com", &cors));
     /* A proxy speaks https for us. */
     assert_true(origin(&loopback, "https://box.example.com", "box.example.com", &cors));
+    assert_true(origin(&loopback, "https://localhost", "localhost", &cors));
     assert_false(cors);
     assert_true(origin(&loopback, "https://app.example.com", "localhost:8000", &cors));
     assert_true(cors);
@@ -131,6 +132,8 @@ static void foreign_pages_are_refused(void **state)
         "http://localhost",
         "http://app.example.com",
         "https://app.example.com:444",
+        "https://localhost:8443", /* another server of this machine */
+        "https://localhost",
         "https://app.example.com.evil.org",
         "https://app.example.com/",
         "file://",

@@ -21,6 +21,7 @@ static void a_tag_is_weak_while_the_second_lasts(void **state)
     assert_str(validate_etag(10, 255, 300, text), S("\"ff-a\""));
     assert_str(validate_etag(10, 255, 257, text), S("W/\"ff-a\""));
     assert_str(validate_etag(10, 255, 0, text), S("W/\"ff-a\""));
+    assert_str(validate_etag(1, INT64_MAX, 300, text), S("W/\"7fffffffffffffff-1\""));
     assert_str(validate_etag(INT64_MAX, INT64_MIN, 0, text),
                S("\"8000000000000000-7fffffffffffffff\""));
 }
