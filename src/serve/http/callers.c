@@ -84,16 +84,43 @@ struct caller *callers_of_key(struct callers *c, struct str key_name, struct str
     return &entry->caller;
 }
 
-bool caller_enter(struct http *http, struct caller *c)
+bool caller_enter(struct http *http, struct caller *c, unsigned n)
 {
-    if (atomic_fetch_add(&c->n_calls, 1) >= http->services->config->http_max_calls) {
-        (void)atomic_fetch_sub(&c->n_calls, 1);
+    int more = (int)n;
+
+    if (more > 0 &&
+        atomic_fetch_add(&c->n_calls, more) + more > http->services->config->http_max_calls) {
+        (void)atomic_fetch_sub(&c->n_calls, more);
         return false;
     }
     return true;
 }
 
-void caller_leave(struct caller *c)
+void caller_leave(struct caller *c, unsigned n)
 {
-    (void)atomic_fetch_sub(&c->n_calls, 1);
+    (void)atomic_fetch_sub(&c->n_calls, (int)n);
+}
+
+bool request_enter_file(struct request *r)
+{
+    const struct config *config = r->services->config;
+    bool few = atomic_fetch_add(&r->caller->n_files, 1) < config->http_max_calls;
+    bool few_at_all = atomic_fetch_add(&r->http->n_files, 1) < config->max_calls;
+
+    if (few && few_at_all) {
+        return true;
+    }
+    request_leave_file(r);
+    request_set_header(r, "Retry-After", S("1"));
+    request_fail(r, MHD_HTTP_TOO_MANY_REQUESTS, "limit",
+                 "Too many files are on their way: at most %lld of one key (http.max_calls), and "
+                 "%lld of all together (server.max_calls); wait for one to end, then ask again.",
+                 (long long)config->http_max_calls, (long long)config->max_calls);
+    return false;
+}
+
+void request_leave_file(struct request *r)
+{
+    (void)atomic_fetch_sub(&r->caller->n_files, 1);
+    (void)atomic_fetch_sub(&r->http->n_files, 1);
 }

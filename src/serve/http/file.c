@@ -204,12 +204,18 @@ static const struct tool as_put = {.name = "put_file", .hints = HINT_DESTRUCTIVE
 
 static void run_get(struct request *r)
 {
-    run_file(r, &as_get, file_get);
+    if (request_enter_file(r)) {
+        run_file(r, &as_get, file_get);
+        request_leave_file(r);
+    }
 }
 
 static void run_put(struct request *r)
 {
-    run_file(r, &as_put, file_put);
+    if (request_enter_file(r)) {
+        run_file(r, &as_put, file_put);
+        request_leave_file(r);
+    }
 }
 
 const struct route file_routes[] = {

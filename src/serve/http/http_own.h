@@ -37,6 +37,7 @@ struct http {
     struct callers *callers;
     struct sessions *sessions;
     atomic_bool leaving; /* no new work is taken */
+    atomic_int n_files;  /* of all callers */
     pthread_mutex_t lock;
     atomic_int n_live;    /* struct live that exist: at the end there is none */
     struct list requests; /* struct live.link; guarded by lock */

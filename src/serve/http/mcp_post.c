@@ -68,10 +68,8 @@ static void name_session(struct post *p)
 /* Before the answer leaves: who has it may send the next call at once. */
 static void count_out(struct post *p)
 {
-    if (p->counted) {
-        p->counted = false;
-        caller_leave(p->r->caller);
-    }
+    caller_leave(p->r->caller, p->calls);
+    p->calls = 0;
 }
 
 static void send_first(struct post *p, struct str message, enum send_kind kind)

@@ -40,7 +40,7 @@ struct post {
     bool owed;         /* there is a request in it */
     pthread_mutex_t lock;
     enum post_state state; /* guarded by lock, like those below */
-    bool counted;          /* as a call of the caller */
+    unsigned calls;        /* of the caller that this is counted as */
     struct event_stream *stream;
     unsigned busy; /* who may still answer */
 };

@@ -5,7 +5,9 @@
  */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/thread.h"
 #include "base/utf8.h"
 #include "json/js.h"
@@ -127,30 +129,44 @@ static bool check_modern_headers(struct request *r, const struct rpc_msg *msg)
 
 /* ---- the two eras -------------------------------------------------------------------------- */
 
-static bool is_call(const struct mcp_message *m)
+/* How many calls of tools are in it. */
+static unsigned count_calls(const struct mcp_message *m)
 {
-    return m->batch || str_eq(m->rpc.method, S("tools/call"));
+    const json_t *one;
+    unsigned n = 0;
+    size_t i;
+
+    if (!m->batch) {
+        return str_eq(m->rpc.method, S("tools/call")) ? 1 : 0;
+    }
+    if (json_array_size(m->json) > MCP_BATCH_MAX) {
+        return 0; /* it will be refused */
+    }
+    json_array_foreach (m->json, i, one) {
+        n += str_eq(js_str(js_get(one, "method")), S("tools/call")) ? 1 : 0;
+    }
+    return n;
 }
 
 /* The session is taken over. */
 static void serve(struct request *r, struct session *session, bool modern, struct mcp_message *m)
 {
-    bool call = is_call(m);
+    unsigned calls = count_calls(m);
     struct post *p;
 
-    if (call && !caller_enter(r->http, r->caller)) {
+    if (!caller_enter(r->http, r->caller, calls)) {
         if (session != NULL) {
             session_unref(r->http->sessions, session);
         }
         request_set_header(r, "Retry-After", S("1"));
         refuse(r, MHD_HTTP_TOO_MANY_REQUESTS, m->rpc.raw_id, RPC_INTERNAL_ERROR,
-               "%lld calls of this key are running, which is the most that may run at once; wait "
-               "for one to end, then call again.",
+               "At most %lld calls of this key may run at once (http.max_calls), and that many are "
+               "running, or would be with this message; wait for one to end, then call again.",
                (long long)r->services->config->http_max_calls);
         return;
     }
     p = post_new(r, session, modern, takes_events(request_header(r, "Accept")));
-    p->counted = call;
+    p->calls = calls;
     if (!m->batch) {
         p->raw_id = arena_str(r->arena, m->rpc.raw_id);
         p->initialize = !modern && str_eq(m->rpc.method, S("initialize"));
@@ -401,6 +417,41 @@ static struct session *session_of(struct request *r)
     return check_legacy_version(r, STR_EMPTY) ? find_session(r, STR_EMPTY) : NULL;
 }
 
+/* What the request of a stream knows of its session, which it holds. */
+struct listener {
+    struct request *r;
+    struct session *session;
+};
+
+static void on_listener_end(void *arg, enum end_why why)
+{
+    struct listener *l = arg;
+
+    (void)why;
+    session_drop_stream(l->session, l->r);
+}
+
+static void free_listener(void *arg)
+{
+    struct listener *l = arg;
+
+    session_unref(l->r->http->sessions, l->session);
+    free(l);
+}
+
+/* The session is taken over. */
+static void open_listener(struct request *r, struct session *s)
+{
+    struct listener *l = xcalloc(1, sizeof(*l));
+
+    *l = (struct listener){.r = r, .session = s};
+    live_own(LIVE_OF(r), l, free_listener, on_listener_end);
+    session_set_stream(s, stream_open(r));
+    if (!request_waits(r)) { /* it went before the session had its stream */
+        session_drop_stream(s, r);
+    }
+}
+
 static void run_get(struct request *r)
 {
     struct session *s;
@@ -417,10 +468,10 @@ static void run_get(struct request *r)
     if (http_accept_q(request_header(r, "Accept"), S(EVENTS)) == 0) {
         refuse(r, MHD_HTTP_NOT_ACCEPTABLE, STR_EMPTY, RPC_LEGACY,
                "Not Acceptable: Client must accept text/event-stream");
-    } else {
-        session_set_stream(s, stream_open(r));
+        session_unref(r->http->sessions, s);
+        return;
     }
-    session_unref(r->http->sessions, s);
+    open_listener(r, s);
 }
 
 static void run_delete(struct request *r)

@@ -49,6 +49,7 @@ struct caller {
     struct str name;    /* of the key, for logs; "" when keys are off */
     struct scope scope; /* .owner says whose boxes are meant */
     atomic_int n_calls; /* under way; see caller_enter() */
+    atomic_int n_files; /* see request_enter_file() */
 };
 
 struct http;
@@ -129,8 +130,12 @@ void request_drop_body(struct request *r);
 /* The client is there and waits, as far as we know. */
 bool request_waits(struct request *r);
 
-/* One more call of this caller, for a tool call or the like; false at http.max_calls. */
-bool caller_enter(struct http *http, struct caller *c);
-void caller_leave(struct caller *c);
+/* So many more calls of this caller, for tool calls and the like; false beyond http.max_calls. */
+bool caller_enter(struct http *http, struct caller *c, unsigned n);
+void caller_leave(struct caller *c, unsigned n);
+/* One more file on its way, up or down: a slow client of it holds a thread. The limits are
+ * apart from those of calls, and leave threads to them. False: it was refused. */
+bool request_enter_file(struct request *r);
+void request_leave_file(struct request *r);
 
 #endif

@@ -86,7 +86,7 @@ static void run_call(struct request *r, const struct tool *t, json_t *arguments)
 
     buf_init(&text, TOOL_TEXT_MAX);
     tool_call(t, &call, arguments, &text, &is_error);
-    caller_leave(r->caller); /* who reads the answer may call again at once */
+    caller_leave(r->caller, 1); /* who reads the answer may call again at once */
     if (call.failed == ERR_LIMIT) {
         request_set_header(r, "Retry-After", S("1"));
     }
@@ -113,7 +113,7 @@ static void run_tool(struct request *r)
         return;
     }
     request_drop_body(r);
-    if (!caller_enter(r->http, r->caller)) {
+    if (!caller_enter(r->http, r->caller, 1)) {
         request_set_header(r, "Retry-After", S("1"));
         request_fail(r, MHD_HTTP_TOO_MANY_REQUESTS, "limit",
                      "%lld calls of this key are running, as many as http.max_calls allows; wait "

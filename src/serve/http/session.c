@@ -85,6 +85,22 @@ void session_set_stream(struct session *s, struct event_stream *stream)
     }
 }
 
+void session_drop_stream(struct session *s, const struct request *r)
+{
+    struct event_stream *gone = NULL;
+
+    lock(&s->lock);
+    if (s->stream != NULL && stream_is_of(s->stream, r)) {
+        gone = s->stream;
+        s->stream = NULL;
+    }
+    unlock(&s->lock);
+    if (gone != NULL) {
+        stream_close(gone);
+        stream_unref(gone);
+    }
+}
+
 void sessions_close(struct sessions *ss)
 {
     LOCKED(&ss->lock);

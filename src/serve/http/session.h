@@ -58,5 +58,7 @@ void session_end(struct sessions *ss, struct session *s);
 void session_notify(struct session *s, struct mcp_message *m);
 /* The stream of GET; one that was there is closed. Takes over the reference. */
 void session_set_stream(struct session *s, struct event_stream *stream);
+/* The client of that stream went away. Nothing when it is not the session's (any more). */
+void session_drop_stream(struct session *s, const struct request *r);
 
 #endif

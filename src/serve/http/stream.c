@@ -155,6 +155,11 @@ bool stream_send(struct event_stream *s, struct str message, bool may_drop)
     return add(s->live, S("event: message\ndata: "), message, S("\n\n"));
 }
 
+bool stream_is_of(const struct event_stream *s, const struct request *r)
+{
+    return &s->live->pub == r;
+}
+
 void stream_close(struct event_stream *s)
 {
     LOCKED(&s->live->lock);

@@ -27,6 +27,7 @@ struct event_stream *stream_open(struct request *r);
 /* "event: message" with one line of data; `message` has no line breaks. False when it was
  * dropped or nobody reads any more. */
 bool stream_send(struct event_stream *s, struct str message, bool may_drop);
+bool stream_is_of(const struct event_stream *s, const struct request *r);
 /* What is queued is still sent, then the answer ends. Idempotent. */
 void stream_close(struct event_stream *s);
 void stream_unref(struct event_stream *s);

@@ -1,0 +1,136 @@
+"""Clients of `anybox serve` that mean harm: what they can neither take from others nor use up."""
+import re
+import socket
+import time
+
+import pytest
+from host import wait_until
+from http_wire import Legacy, Modern, Served, call
+
+POOL = 0
+ONE, TWO = "key-number-one-of-two-000", "key-number-two-of-two-000"
+
+
+@pytest.fixture
+def serve(host):
+    started = []
+
+    def start(*args, env=None):
+        served = Served(host, *args, env={"ANYBOX_HTTP_KEYS": f"one:{ONE},two:{TWO}", **(env or {})})
+        served.key = ONE
+        started.append(served)
+        return served
+
+    yield start
+    for served in started:
+        served.close()
+
+
+def metric(served, name):
+    page = served.send("GET", "/metrics").body.decode()
+    return int(re.search(rf"^anybox_{name} (\d+)$", page, re.M).group(1))
+
+
+# ---- what a proxy would read otherwise -----------------------------------------------------------
+
+CHECK = b"GET /check HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize("headers,body", [
+    (b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", b"0\r\n\r\n"),
+    (b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", b"0\r\n\r\n"),
+    (b"Content-Length: 2\r\nContent-Length: 42\r\n", b"{}"), (b"Content-Length: 42\r\nContent-Length: 2\r\n", b"{}"),
+    (b"Content-Length : 43\r\n", b""), (b"Content-Length\t: 43\r\n", b""), (b"Transfer-Encoding : chunked\r\n", b"0\r\n\r\n"),
+    (b"Transfer-Encoding: xchunked\r\n", b"0\r\n\r\n"), (b"Transfer-Encoding: gzip, chunked\r\n", b"0\r\n\r\n"),
+    (b"Transfer-Encoding: chunked, identity\r\n", b"0\r\n\r\n"),
+    (b"Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n", b"0\r\n\r\n")])
+def test_a_body_with_two_ends_is_refused_and_nothing_behind_it_is_read(serve, headers, body):
+    served = serve()
+    with served.wire() as wire:
+        wire.send(b"POST /mcp/tools/list_sandboxes HTTP/1.1\r\nHost: localhost\r\nX-API-Key: " + ONE.encode() +
+                  b"\r\nContent-Type: application/json\r\n" + headers + b"\r\n" + body + CHECK)
+        assert wire.is_closed(5)
+        assert re.findall(rb"HTTP/1\.1 (\d+)", wire.buffer) == [b"400"], wire.buffer
+
+
+@pytest.mark.parametrize("line", [b"GET /check", b"PUT /sandbox/file?sandbox_name=none&file_path=/x"])
+def test_a_body_without_an_end_that_nobody_reads_is_cut_off(serve, line):
+    served = serve(env={"ANYBOX_HTTP_MAX_UPLOAD": "1m"})
+    with served.wire() as wire:
+        wire.send(line + b" HTTP/1.1\r\nHost: localhost\r\nX-API-Key: " + ONE.encode() +
+                  b"\r\nTransfer-Encoding: chunked\r\n\r\n")
+        chunk = b"100000\r\n" + bytes(1 << 20) + b"\r\n"
+        with pytest.raises(ConnectionError):
+            for _ in range(64):
+                wire.send(chunk)
+
+
+# ---- one key against the others --------------------------------------------------------------------
+
+def test_a_batch_is_as_many_calls_as_are_in_it(serve):
+    served = serve(env={"ANYBOX_HTTP_MAX_CALLS": "4"})
+    session = Legacy(served, version="2025-03-26")
+    session.tool("create_sandbox", name="work")
+    more = session.post([call("exec_bash", i, command="sleep 5") for i in range(5)])
+    assert more.status == 429 and "http.max_calls" in more.json()["error"]["message"]
+    with session.begin([call("exec_bash", i, command="sleep 1") for i in range(4)]) as wire:
+        assert wait_until(lambda: metric(served, "calls_running") == 4)
+        assert session.post(call("list_sandboxes", 9)).status == 429
+        wire.reply()
+    assert session.post([call("list_sandboxes", i) for i in range(4)]).status == 200
+
+
+def test_slow_readers_of_files_leave_threads_to_others(serve):
+    served = serve(env={"ANYBOX_SERVER_MAX_CALLS": "4", "ANYBOX_HTTP_MAX_CALLS": "3"})
+    mine, theirs = Modern(served), Modern(served, key=TWO)
+    for client in mine, theirs:
+        client.tool("create_sandbox", name="work")
+        client.tool("exec_bash", command="truncate -s 64M /workspace/big")
+    get = "/sandbox/file?sandbox_name=work&file_path=/workspace/big"
+    wires = []
+
+    def fetch(key):
+        wire = served.wire()
+        wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        wire.send(served.request("GET", get, key=key))
+        wires.append(wire)
+        return wire.head()[0]
+    assert [fetch(ONE) for _ in range(5)] == [200] * 3 + [429] * 2
+    assert [fetch(TWO) for _ in range(2)] == [200, 429]  # four of all together
+    assert theirs.tool("exec_bash", command="echo hi")["stdout"] == "hi\n"
+    assert mine.tool("exec_bash", command="echo hi")["stdout"] == "hi\n"
+    for wire in wires:
+        wire.close()
+    assert wait_until(lambda: served.send("HEAD", get).status == 200)
+    theirs.tool("delete_sandbox", sandbox_name="work", force=True)
+
+
+# ---- memory that nobody uses any more --------------------------------------------------------------
+
+def test_a_stream_is_forgotten_when_its_client_is_gone(serve):
+    served = serve()
+    sessions = [Legacy(served) for _ in range(20)]
+    streams = [session.listen() for session in sessions]
+    assert metric(served, "http_streams") == 20
+    for stream in streams:
+        stream.close()
+    assert wait_until(lambda: metric(served, "http_streams") == 0)
+    with sessions[0].listen() as again:
+        assert again.chunk() == b": open\n\n" and metric(served, "http_streams") == 1
+        again.socket.shutdown(socket.SHUT_WR)
+        assert wait_until(lambda: metric(served, "http_streams") == 0)
+    assert sessions[0].post({"jsonrpc": "2.0", "id": 1, "method": "ping"}).status == 200
+
+
+# ---- files that a box made to harm -----------------------------------------------------------------
+
+@pytest.mark.parametrize("seconds", [2**63 - 1, -2**63, 2**62, -1, 10**13])
+def test_times_of_files_have_no_limits(serve, seconds):
+    served = serve()
+    client = Modern(served)
+    client.tool("create_sandbox", name="work")
+    client.tool("exec_bash", command=f"echo hi > /workspace/a; touch -d @{seconds} /workspace/a")
+    got = served.send("GET", "/sandbox/file?sandbox_name=work&file_path=/workspace/a")
+    assert (got.status, got.body) == (200, b"hi\n")
+    assert got.headers["etag"].startswith("W/") == (seconds > time.time())
+    assert re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", got.headers["last-modified"])
