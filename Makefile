@@ -52,7 +52,7 @@ fuzz:
 	@scripts/setup.sh check
 	@scripts/fuzz.sh $(SECONDS_EACH)
 
-bench: build-it
+bench: build-tests
 	@tests/bench/run
 
 test-sdk: build-it

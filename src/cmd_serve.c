@@ -23,7 +23,8 @@ static void say_ready(void *arg, struct str url, struct str key)
                               "and \"" PROGRAM " key\" makes others\n",
                       STR_ARG(key));
     }
-    (void)fprintf(stderr, PROGRAM ": MCP server at %.*s\n", STR_ARG(url));
+    (void)fprintf(stderr, PROGRAM ": MCP server at %.*s, for people at %.*s/docs\n", STR_ARG(url),
+                  STR_ARG(str_head(url, url.len - (sizeof("/mcp") - 1))));
 }
 
 static int serve(const struct cli *cli, const struct services *services, struct http_options *o)

@@ -9,6 +9,7 @@
 #include "base/base64url.h"
 #include "base/utf8.h"
 #include "serve/http/parse.h"
+#include "serve/http/validate.h"
 
 static void must(bool holds)
 {
@@ -142,6 +143,24 @@ static void base64(struct str s)
     }
 }
 
+/* What names another version than ours never counts as ours. */
+static void conditions(struct str s)
+{
+    char etag[VALIDATE_ETAG_SIZE], date[VALIDATE_DATE_SIZE];
+    struct str tag = validate_etag(10, 255, 1000, etag);
+    struct str when = validate_date(255, date);
+
+    if (validate_etag_in(s, tag)) {
+        must(str_eq(http_trim(s), S("*")) || memmem(s.p, s.len, tag.p, tag.len) != NULL);
+    }
+    if (validate_if_range(s, tag, when)) {
+        must(str_eq(http_trim(s), tag) || str_eq(http_trim(s), when));
+    }
+    if (validate_not_since(s, 255)) {
+        must(s.len == when.len && validate_not_since(s, -1));
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena a own_arena = {0};
@@ -152,7 +171,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     arena_init(&a, 256u << 20);
     s = (struct str){(const char *)data + 1, size - 1};
-    switch (data[0] % 8) {
+    switch (data[0] % 16) {
     case 0: types(&a, s); break;
     case 1: hosts(s); break;
     case 2: credentials(s); break;
@@ -160,6 +179,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 4: urls(&a, s); break;
     case 5: mcp(&a, s); break;
     case 6: files(s); break;
+    case 8: conditions(s); break;
     default: base64(s); break;
     }
     return 0;
