@@ -478,6 +478,10 @@ def test_a_make_that_is_interrupted_ends_and_the_name_can_be_used_again(host, sl
     partial = host.home / "images/.slow.partial"
     with host.popen("image", "make", "slow", "--mirror", slow_archive, stderr=subprocess.PIPE) as making:
         assert wait_until(lambda: (partial / "debootstrap").exists())
+        environments = [read(f"/proc/{pid}/environ").split(b"\0") for pid in debootstraps(host)]
+        assert any(b"DEBIAN_FRONTEND=noninteractive" in env for env in environments)
+        assert all(any(v.startswith(b"PATH=/usr/local/sbin:") for v in env) for env in environments
+                   if b"DEBIAN_FRONTEND=noninteractive" in env)
         second = host.run("image", "make", "slow", "--mirror", slow_archive)
         assert second.returncode == 1 and "right now" in second.stderr
         assert "right now" in host.run("image", "rm", "slow").stderr

@@ -24,7 +24,7 @@
 
 #define ARGS_MAX 32
 #define CHUNK    2048 /* what has no end by then is a line, too */
-#define JOB_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define JOB_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define KEEP_AT  9
 #define END_MS   10000
 
