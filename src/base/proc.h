@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/ctx.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -30,6 +31,10 @@ struct proc_spec {
 int proc_spawn(const struct proc_spec *spec, pid_t *out, struct err *e) MUST_CHECK;
 /* Waits for the child, obeying ctx. *status as from waitpid(). */
 int proc_wait(const struct ctx *ctx, pid_t pid, int *status, struct err *e) MUST_CHECK;
+/* Runs a program (its argv[0] is looked up in PATH) in a session of its own and collects what
+ * it writes to its output. When ctx ends it, or `out` is full, the whole session is killed. */
+int proc_output(const struct ctx *ctx, const char *const *argv, const char *const *envp,
+                struct buf *out, int *status, struct err *e) MUST_CHECK;
 /* The folder that holds the running executable, from /proc/self/exe. */
 struct str proc_self_dir(struct arena *a);
 

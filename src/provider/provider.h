@@ -346,7 +346,7 @@ struct provider_conf {
     unsigned pool;               /* boxes made in advance, at most */
     bool host_network;           /* the operator allows network "host" */
     struct str config_file;      /* in which the operator would */
-    const struct ssh_hosts *ssh; /* provider/ssh/hosts.h: for the ssh provider, else NULL */
+    const struct ssh_hosts *ssh; /* provider/hosts.h: for the ssh provider, else NULL */
 };
 
 struct provider_ops {

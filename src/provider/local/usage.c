@@ -1,13 +1,9 @@
-#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/own.h"
 #include "base/path.h"
 #include "base/proc.h"
 #include "provider/local/local.h"
@@ -17,7 +13,6 @@
 #define GPU_MAX        (16u << 10)
 #define GPU_WAIT_MS    2000
 #define INSIDE_WAIT_MS 2000
-#define KIB            1024
 
 /* ---- this machine --------------------------------------------------------------------------- */
 
@@ -48,54 +43,6 @@ static const char *find_in_path(struct arena *a, const char *name)
     return NULL;
 }
 
-/* What the child writes until it closes its end. */
-static int read_pipe(const struct ctx *ctx, int fd, struct buf *out, struct err *e)
-{
-    for (;;) {
-        struct pollfd readable = {.fd = fd, .events = POLLIN};
-        char *room = buf_room(out, KIB);
-        if (room == NULL) {
-            return err_set(e, ERR_LIMIT, "it wrote too much");
-        }
-        if (ctx_wait(ctx, &readable, 1, 0, e) < 0) {
-            return -1;
-        }
-        ssize_t n = fd_read(fd, room, KIB, e);
-        if (n <= 0) {
-            return (int)n;
-        }
-        out->len += (size_t)n;
-    }
-}
-
-static int ask_nvidia(const struct ctx *ctx, const char *program, struct buf *out, struct err *e)
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0) {
-        return err_sys(e, errno, "cannot make a pipe");
-    }
-    int in own_fd = ends[0];
-    int write_end own_fd = ends[1];
-    const char *const argv[] = {"nvidia-smi",
-                                "--query-gpu=index,utilization.gpu,memory.used,memory.total",
-                                "--format=csv,noheader,nounits", NULL};
-    struct proc_fd fds[] = {{write_end, STDOUT_FILENO}};
-    struct proc_spec spec = {
-        .file = program, .argv = argv, .fds = fds, .n_fds = COUNTOF(fds), .new_session = true};
-    pid_t pid = 0;
-    if (proc_spawn(&spec, &pid, e) < 0) {
-        return -1;
-    }
-    (void)close(take_fd(&write_end));
-    int rc = read_pipe(ctx, in, out, e);
-    struct ctx quiet = {.arena = ctx->arena};
-    struct err ignored;
-    int status = 0;
-    (void)kill(pid, SIGKILL);
-    (void)!proc_wait(&quiet, pid, &status, &ignored);
-    return rc;
-}
-
 /* A machine whose driver hangs has no figures, but an answer. */
 static int add_gpus(const struct ctx *ctx, struct usage *out, struct err *e)
 {
@@ -111,7 +58,11 @@ static int add_gpus(const struct ctx *ctx, struct usage *out, struct err *e)
     struct buf csv own_buf = {0};
     buf_init(&csv, GPU_MAX);
     struct err why = {0};
-    if (ask_nvidia(&shorter, program, &csv, &why) < 0) {
+    const char *const argv[] = {program,
+                                "--query-gpu=index,utilization.gpu,memory.used,memory.total",
+                                "--format=csv,noheader,nounits", NULL};
+    int status = 0;
+    if (proc_output(&shorter, argv, NULL, &csv, &status, &why) < 0) {
         return ctx_check(ctx, e);
     }
     usage_parse_gpus(buf_str(&csv), out);
