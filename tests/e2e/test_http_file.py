@@ -313,20 +313,26 @@ def test_who_closes_only_one_half_gets_an_answer(web):
     connection.close()
 
 
-def test_more_uploads_than_a_box_takes_at_once(web):
+def test_more_uploads_than_a_box_takes_at_once(host):
+    web = HttpServer(host, env={"ANYBOX_HTTP_MAX_CALLS": "64"})
     wrong = []
 
     def send(number):
         response = put(web, f"dir/{number}", bytes(100000))
         if response.status != 201:
             wrong.append(response)
-    threads = [threading.Thread(target=send, args=(n,)) for n in range(40)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert not wrong
-    assert web.tool("exec_bash", command="ls dir | wc -l")["stdout"] == "40\n"
+    try:
+        web.tool("create_sandbox", name="a")
+        threads = [threading.Thread(target=send, args=(n,)) for n in range(40)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert not wrong
+        assert web.tool("exec_bash", command="ls dir | wc -l")["stdout"] == "40\n"
+        web.close()
+    finally:
+        web.kill()
 
 
 def test_an_upload_that_does_not_fit_says_so(web):

@@ -80,7 +80,7 @@ def test_the_status_says_what_the_code_says(web):
     assert web.call("delete_sandbox", {})[0] == 400
     web.tool("create_sandbox", name="a")
     assert web.call("create_sandbox", {"name": "a"})[0] == 409
-    assert web.call("create_sandbox", {"name": "b", "image": "no-such-image"})[0] in (400, 404)
+    assert web.call("create_sandbox", {"name": "b", "image": "no-such-image"})[0] in (400, 404, 422)
     assert web.call("read_remote_file", {"remote_path": "/none"})[0] == 404
     assert web.call("read_remote_file", {"remote_path": "/tmp"})[0] == 400
     made = web.tool("create_sandbox", name="short")

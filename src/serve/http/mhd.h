@@ -28,7 +28,7 @@
     X(get_version)
 
 struct mhd {
-#define MEMBER(name) __typeof__(&MHD_##name) name;
+#define MEMBER(name) __typeof__ (&MHD_##name)(name);
     MHD_FUNCTIONS(MEMBER)
 #undef MEMBER
 };

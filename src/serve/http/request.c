@@ -299,7 +299,7 @@ void request_set_header(struct request *r, const char *name, struct str value)
     for (size_t i = 0; i < value.len; i++) {
         unsigned char c = (unsigned char)value.p[i];
 
-        buf_addc(&text, c < ' ' || c == 0x7f ? ' ' : (char)c);
+        buf_addc(&text, (char)(c < ' ' || c == 0x7f ? ' ' : c));
     }
     l->headers[l->n_headers].name = arena_cstr(r->arena, str_from(name));
     l->headers[l->n_headers].value = arena_str(r->arena, buf_str(&text));

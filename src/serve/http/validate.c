@@ -22,11 +22,12 @@ struct str validate_date(int64_t wall_s, char to[VALIDATE_DATE_SIZE])
     static const char months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
     time_t when = (time_t)wall_s;
-    struct tm tm;
+    struct tm tm = {0};
 
     /* What has no place in four digits of a year is the beginning of time. */
     if (gmtime_r(&when, &tm) == NULL || tm.tm_year < -1900 || tm.tm_year > 9999 - 1900) {
-        return validate_date(0, to);
+        when = 0;
+        (void)gmtime_r(&when, &tm);
     }
     (void)snprintf(to, VALIDATE_DATE_SIZE, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[tm.tm_wday],
                    tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour, tm.tm_min,
