@@ -131,13 +131,14 @@ class Wire:
 
 
 class Served:
-    """A running `anybox serve`. `key` is what it made and printed, unless there is none."""
+    """A running `anybox serve`. `key` is what it made and printed, unless there is none. `more` is
+    for subprocess.Popen."""
 
-    def __init__(self, host, *args, env=None, port=0, words=None):
+    def __init__(self, host, *args, env=None, port=0, words=None, **more):
         self.host, self.key, self.log = host, None, ""
         words = words if words is not None else ["serve", "--port", str(port)]
         self.process = host.popen(*words, *args, env=env, stdin=subprocess.DEVNULL,
-                                  stderr=subprocess.PIPE, text=True)
+                                  stderr=subprocess.PIPE, text=True, **more)
         self.no_auth = "--no-auth" in args
         while True:
             line = self.process.stderr.readline()

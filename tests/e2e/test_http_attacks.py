@@ -1,11 +1,12 @@
 """Clients of `anybox serve` that mean harm: what they can neither take from others nor use up."""
 import re
+import resource
 import socket
 import time
 
 import pytest
 from host import wait_until
-from http_wire import Legacy, Modern, Served, call
+from http_wire import Legacy, Modern, Served, call, tool_answer
 
 POOL = 0
 ONE, TWO = "key-number-one-of-two-000", "key-number-two-of-two-000"
@@ -15,8 +16,9 @@ ONE, TWO = "key-number-one-of-two-000", "key-number-two-of-two-000"
 def serve(host):
     started = []
 
-    def start(*args, env=None):
-        served = Served(host, *args, env={"ANYBOX_HTTP_KEYS": f"one:{ONE},two:{TWO}", **(env or {})})
+    def start(*args, env=None, **more):
+        env = {"ANYBOX_HTTP_KEYS": f"one:{ONE},two:{TWO}", **(env or {})}
+        served = Served(host, *args, env=env, **more)
         served.key = ONE
         started.append(served)
         return served
@@ -103,6 +105,22 @@ def test_slow_readers_of_files_leave_threads_to_others(serve):
         wire.close()
     assert wait_until(lambda: served.send("HEAD", get).status == 200)
     theirs.tool("delete_sandbox", sandbox_name="work", force=True)
+
+
+def test_connections_leave_descriptors_to_calls(serve):
+    served = serve(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)))
+    Modern(served).tool("create_sandbox", name="work")
+    with served.wire() as wire:
+        assert served.send("GET", "/check", wire=wire).status == 200
+        flood = [socket.create_connection((served.address, served.port)) for _ in range(300)]
+        assert wait_until(lambda: served.descriptors() > 190)
+        message = call("exec_bash", command="echo hi")
+        reply = served.post(Modern.message(message), headers=Modern.headers(message), wire=wire)
+        assert tool_answer(reply.messages()[-1])["stdout"] == "hi\n"
+    for one in flood:
+        one.close()
+    assert wait_until(lambda: served.descriptors() < 64)
+    assert served.send("GET", "/check").status == 200
 
 
 # ---- memory that nobody uses any more --------------------------------------------------------------

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/alloc.h"
@@ -376,6 +377,21 @@ static size_t leave_escapes(void *cls, struct MHD_Connection *connection, char *
     return strlen(text);
 }
 
+/* Calls and boxes need descriptors too: clients without a key must not have them all. */
+static unsigned most_connections(const struct config *config)
+{
+    unsigned most = (unsigned)config->http_max_connections;
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || most <= files.rlim_cur - (files.rlim_cur / 4)) {
+        return most;
+    }
+    most = (unsigned)(files.rlim_cur - (files.rlim_cur / 4));
+    log_line(LOG_WARN, "http", "msg=\"few open files are allowed\" limit=%llu max_connections=%u",
+             (unsigned long long)files.rlim_cur, most);
+    return most;
+}
+
 int conn_start(struct http *h, int listener, bool loopback, struct err *e)
 {
     const struct config *config = h->services->config;
@@ -383,7 +399,7 @@ int conn_start(struct http *h, int listener, bool loopback, struct err *e)
         {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)on_log, NULL},
         {MHD_OPTION_LISTEN_SOCKET, listener, NULL},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, POOL_SIZE, NULL},
-        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)config->http_max_connections, NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, most_connections(config), NULL},
         {MHD_OPTION_PER_IP_CONNECTION_LIMIT, loopback ? 0 : PER_IP_LIMIT, NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)config->http_idle_s, NULL},
         {MHD_OPTION_THREAD_STACK_SIZE, STACK_SIZE, NULL},
