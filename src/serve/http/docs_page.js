@@ -4,6 +4,8 @@
 (() => {
   const KEY = "anybox-key";
   const $ = (id) => document.getElementById(id);
+  /* Behind a proxy all of it may be below a folder. */
+  const ROOT = new URL(".", location.href).pathname;
   let api = null, calls = [], running = null;
 
   /* el("p", {class: "x", onclick: f}, "text", child...) */
@@ -156,7 +158,7 @@
     if (call.body === "json") headers["Content-Type"] = "application/json";
     if (call.tag === "mcp") headers["Accept"] = "application/json, text/event-stream";
     const search = query.toString();
-    return { url: call.path + (search ? "?" + search : ""), method: call.method, headers, payload };
+    return { url: ROOT + call.path.slice(1) + (search ? "?" + search : ""), method: call.method, headers, payload };
   }
 
   const quoted = (s) => "'" + s.replaceAll("'", "'\\''") + "'";
@@ -292,7 +294,7 @@
     const key = sessionStorage.getItem(KEY);
     const headers = key ? { Authorization: "Bearer " + key } : {};
     try {
-      const response = await fetch("/sandbox/file", { headers, method: "HEAD", cache: "no-store", credentials: "omit" });
+      const response = await fetch(ROOT + "sandbox/file", { headers, method: "HEAD", cache: "no-store", credentials: "omit" });
       if (response.status === 401) keyState(key ? "refused" : "needed", "bad");
       else keyState(key ? "accepted" : "not needed", "ok");
     } catch { keyState("no answer", "bad"); }
@@ -322,7 +324,7 @@
     $("key").value = sessionStorage.getItem(KEY) || "";
     checkKey();
     try {
-      api = await (await fetch("/openapi.json", { credentials: "omit" })).json();
+      api = await (await fetch(ROOT + "openapi.json", { credentials: "omit" })).json();
     } catch (error) {
       $("main").replaceChildren(el("p", { class: "status bad" }, el("b", {}, "openapi.json could not be read: " + error.message)));
       return;

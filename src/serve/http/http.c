@@ -31,6 +31,7 @@
 #include "mcp/mcp.h"
 #include "serve/http/http_own.h"
 #include "serve/http/keys.h"
+#include "serve/http/openapi.h"
 #include "serve/http/session.h"
 
 #define BACKLOG   1024
@@ -330,6 +331,7 @@ static void release(struct http *h)
     if (atomic_load(&h->n_live) != 0) {
         log_line(LOG_WARN, "http", "msg=\"requests were not freed\" n=%d", atomic_load(&h->n_live));
     }
+    openapi_free(h->openapi);
     callers_free(h->callers);
     mcp_free(h->mcp);
     watch_free(h->watch);

@@ -24,6 +24,7 @@ struct callers;
 struct sessions;
 struct mcp;
 struct keys;
+struct openapi;
 
 struct http {
     struct mhd mhd;
@@ -44,6 +45,7 @@ struct http {
     struct list conns;    /* struct conn.link; guarded by lock */
     struct alarm slow;    /* looks for clients that are too slow */
     struct http_counts counts;
+    struct openapi *openapi; /* libmicrohttpd's thread only */
 };
 
 /* ---- connections (conn.c) ------------------------------------------------------------ */

@@ -7,7 +7,11 @@
  */
 #include "serve/http/openapi.h"
 
-#include "base/log.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
 #include "json/js.h"
 #include "serve/http/http_own.h"
 #include "serve/http/route.h"
@@ -81,13 +85,58 @@ json_t *openapi_build(struct str base, unsigned toolsets, const struct config *c
     return v;
 }
 
+/* ---- as text ------------------------------------------------------------------------------- */
+
+#define TEXT_MAX ((size_t)4 << 20)
+#define NO_BASE  "base of the server" /* stands where the base will */
+
+/* Nobody needs a key to ask for it, so it must cost nothing: made once, but for the base. */
+struct openapi {
+    struct buf text;
+    struct str before, after; /* the base */
+};
+
+void openapi_free(struct openapi *o)
+{
+    if (o == NULL) {
+        return;
+    }
+    buf_fini(&o->text);
+    free(o);
+}
+
+static struct openapi *openapi_new(const struct http *h)
+{
+    struct openapi *o = xcalloc(1, sizeof(*o));
+    json_t *v own_json = openapi_build(S(NO_BASE), h->options->toolsets, h->services->config);
+    const char *base;
+
+    buf_init(&o->text, TEXT_MAX);
+    js_dump(v, &o->text);
+    base = memmem(o->text.p, o->text.len, "\"" NO_BASE "\"", sizeof(NO_BASE) + 1);
+    o->before = buf_str(&o->text);
+    if (base != NULL) {
+        o->before.len = (size_t)(base - o->text.p);
+        o->after = str_skip(buf_str(&o->text), o->before.len + sizeof(NO_BASE) + 1);
+    }
+    return o;
+}
+
 static void show_openapi(struct request *r)
 {
-    json_t *v own_json =
-        openapi_build(request_base_url(r), r->http->options->toolsets, r->services->config);
+    struct http *h = r->http;
+    struct buf text own_buf = {0};
+    json_t *base own_json = js_string(request_base_url(r));
 
+    if (h->openapi == NULL) {
+        h->openapi = openapi_new(h);
+    }
+    buf_init(&text, TEXT_MAX);
+    buf_add(&text, h->openapi->before);
+    js_dump(base, &text);
+    buf_add(&text, h->openapi->after);
     request_set_header(r, "Cache-Control", S("no-cache"));
-    request_json(r, MHD_HTTP_OK, v);
+    request_reply(r, MHD_HTTP_OK, "application/json", buf_str(&text));
 }
 
 static void show_docs(struct request *r)

@@ -11,4 +11,8 @@
  * as the configuration allows them. */
 json_t *openapi_build(struct str base, unsigned toolsets, const struct config *config);
 
+/* The same as text, kept by the server once somebody has asked; NULL is fine. */
+struct openapi;
+void openapi_free(struct openapi *o);
+
 #endif
