@@ -67,6 +67,16 @@ def test_a_body_without_an_end_that_nobody_reads_is_cut_off(serve, line):
                 wire.send(chunk)
 
 
+def test_who_has_no_key_writes_no_audit_log(serve, host):
+    log = host.folder / "audit.log"
+    served = serve(env={"ANYBOX_AUDIT_FILE": str(log)})
+    for query in ("file_path=/x&link=AAAA", "sandbox_id=0&file_path=/x&link=" + "A" * 80, "file_path=/x", "link=AAAA"):
+        assert served.send("GET", "/sandbox/file?" + query, key=None).status in (401, 403)
+        assert served.send("PUT", "/sandbox/file?" + query, body=b"x", key=None).status == 401
+    assert served.send("POST", "/mcp/tools/list_sandboxes", key=None).status == 401
+    assert not log.exists() or log.read_text() == ""
+
+
 # ---- one key against the others --------------------------------------------------------------------
 
 def test_a_batch_is_as_many_calls_as_are_in_it(serve):

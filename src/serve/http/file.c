@@ -79,20 +79,29 @@ static struct caller *admit_link(struct request *r)
     return callers_of_key(callers, name, to.owner);
 }
 
+/* True: whose link is not good was refused. It is no line of the audit log: anybody could fill
+ * the disk by that. */
+static bool refuse_nobody(struct request *r)
+{
+    struct link_to to;
+    struct target t;
+    struct err e;
+
+    if (r->caller != callers_nobody(r->http->callers)) {
+        return false;
+    }
+    if (read_target(r, &t, &e) == 0 && read_link(r, &t, &to, &e) == 0) {
+        (void)err_set(&e, ERR_DENIED, "this link is not good any more");
+    }
+    request_fail(r, MHD_HTTP_FORBIDDEN, "denied", "%s", e.msg);
+    return true;
+}
+
 /* The box with a reference; NULL: it was refused. */
 static struct box *find_box(struct request *r, struct target *t, struct err *e)
 {
-    struct link_to to;
-    struct box *b;
-
-    if (r->caller == callers_nobody(r->http->callers)) {
-        if (read_link(r, t, &to, e) == 0) {
-            (void)err_set(e, ERR_DENIED, "this link is not good any more");
-        }
-        request_fail(r, MHD_HTTP_FORBIDDEN, "denied", "%s", e->msg);
-        return NULL;
-    }
-    b = boxes_find(r->services->boxes, &r->ctx, &r->caller->scope, &t->want, &t->box_id, e);
+    struct box *b =
+        boxes_find(r->services->boxes, &r->ctx, &r->caller->scope, &t->want, &t->box_id, e);
     if (b == NULL) {
         request_fail_err(r, e);
     }
@@ -204,7 +213,7 @@ static const struct tool as_put = {.name = "put_file", .hints = HINT_DESTRUCTIVE
 
 static void run_get(struct request *r)
 {
-    if (request_enter_file(r)) {
+    if (!refuse_nobody(r) && request_enter_file(r)) {
         run_file(r, &as_get, file_get);
         request_leave_file(r);
     }

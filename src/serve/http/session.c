@@ -27,7 +27,8 @@
 struct sessions {
     struct http *http;
     pthread_mutex_t lock;
-    struct list buckets[BUCKETS]; /* struct session.link; guarded by lock */
+    struct list buckets[BUCKETS]; /* struct session.link; guarded by lock, like those below */
+    struct list used, ended;      /* struct session.by_use, the last one used last */
     size_t n;
 };
 
@@ -40,6 +41,8 @@ struct sessions *sessions_new(struct http *h)
     for (size_t i = 0; i < BUCKETS; i++) {
         list_init(&ss->buckets[i]);
     }
+    list_init(&ss->used);
+    list_init(&ss->ended);
     return ss;
 }
 
@@ -168,30 +171,34 @@ static struct list *bucket_of(struct sessions *ss, struct str nonce)
     return &ss->buckets[hash % BUCKETS];
 }
 
-/* Nobody uses it, and ended ones are the last to go. */
-static void forget_one(struct sessions *ss)
+/* The first that nobody uses; NULL: all are in use. */
+static struct session *first_idle(struct list *by_use)
 {
-    struct session *oldest = NULL;
+    struct list *pos;
 
-    for (size_t i = 0; i < BUCKETS; i++) {
-        struct list *pos;
+    list_each (pos, by_use) {
+        struct session *s = list_entry(pos, struct session, by_use);
 
-        list_each (pos, &ss->buckets[i]) {
-            struct session *s = list_entry(pos, struct session, link);
-
-            if (s->refs > 0 || s->stream != NULL) {
-                continue;
-            }
-            if (oldest == NULL || (oldest->ended && !s->ended) ||
-                (oldest->ended == s->ended && s->used_ms < oldest->used_ms)) {
-                oldest = s;
-            }
+        if (s->refs == 0) { /* a stream has one, too */
+            return s;
         }
     }
-    if (oldest != NULL) {
-        list_del(&oldest->link);
+    return NULL;
+}
+
+/* Ended ones are the last to go. */
+static void forget_one(struct sessions *ss)
+{
+    struct session *s = first_idle(&ss->used);
+
+    if (s == NULL) {
+        s = first_idle(&ss->ended);
+    }
+    if (s != NULL) {
+        list_del(&s->link);
+        list_del(&s->by_use);
         ss->n--;
-        free_session(oldest);
+        free_session(s);
     }
 }
 
@@ -211,6 +218,7 @@ static struct session *add(struct sessions *ss, struct caller *caller, const str
     (void)pthread_mutex_init(&s->lock, NULL);
     list_init(&s->posts);
     list_add_tail(bucket_of(ss, told->nonce), &s->link);
+    list_init(&s->by_use);
     ss->n++;
     return s;
 }
@@ -253,7 +261,8 @@ struct session *session_find(struct sessions *ss, struct caller *caller, struct 
         return NULL;
     }
     s->refs++;
-    s->used_ms = clock_mono_ms();
+    list_del(&s->by_use);
+    list_add_tail(&ss->used, &s->by_use);
     return s;
 }
 
@@ -295,6 +304,8 @@ void session_end(struct sessions *ss, struct session *s)
 
     lock(&ss->lock);
     s->ended = true;
+    list_del(&s->by_use);
+    list_add_tail(&ss->ended, &s->by_use);
     unlock(&ss->lock);
     session_set_stream(s, NULL);
     all = hold_posts(s, &n);

@@ -21,9 +21,9 @@
 #define SESSION_NONCE_SIZE 33
 
 struct session {
-    struct list link; /* in the table */
-    unsigned refs;    /* guarded by the table's lock, like used_ms and ended */
-    int64_t used_ms;
+    struct list link;   /* in the table */
+    struct list by_use; /* in the table: those that were ended are apart */
+    unsigned refs;      /* guarded by the table's lock, like ended */
     bool ended;
     char nonce[SESSION_NONCE_SIZE];
     enum revision rev;
