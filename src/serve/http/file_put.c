@@ -2,6 +2,9 @@
  * file_put.c - PUT /sandbox/file: the body becomes the file, all at once. It is sent on as it
  * comes; when it breaks off, so does the conversation with the box, which leaves things as
  * they were.
+ *
+ * The source sleeps by itself, as there is no descriptor for what the client sends. It wakes for
+ * all that would end the request; a box that fails meanwhile is noticed with the next piece.
  */
 #include <string.h>
 
