@@ -145,7 +145,8 @@ static void sweep_overdue(struct session *s)
     if (store_each_box(s->services.store, &s->arena, S(RUN_OWNER), false, note_overdue, &overdue,
                        &ignored) == 0 &&
         overdue) {
-        (void)(boxes_each(s->services.boxes, &last, &s->scope, ignore_view, NULL, &ignored) < 0);
+        (void)(boxes_each_made(s->services.boxes, &last, &s->scope, ignore_view, NULL, &ignored) <
+               0);
     }
 }
 

@@ -191,6 +191,9 @@ void boxes_end(struct boxes *bs, struct str id, struct str why)
 {
     struct err e;
 
+    if (fixed_is_id(id)) {
+        return;
+    }
     box_unref(cache_take(&bs->cache, id));
     lock(&bs->lock);
     bs->has_left = true;
@@ -245,6 +248,9 @@ void boxes_lost(struct boxes *bs, const struct ctx *ctx, struct str id, struct s
 {
     struct box *box CLEANUP(box_unref_p) = cache_take(&bs->cache, id);
 
+    if (fixed_is_id(id)) {
+        return; /* a host is away, not gone */
+    }
     /* A connection that broke looks like the end of a box; the row of a box that goes on
      * must not be ended, or nobody could find it any more. */
     if (box != NULL && lives_after_all(box, ctx, &why)) {
@@ -308,6 +314,21 @@ void boxes_sweep(struct boxes *bs, const struct ctx *ctx)
 void boxes_sweep_left(struct boxes *bs, const struct ctx *ctx)
 {
     sweep(bs, ctx, true);
+}
+
+int boxes_row(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct str id,
+              struct box_row *out, struct err *e)
+{
+    struct fixed found;
+
+    if (!fixed_is_id(id)) {
+        return store_box_by_id(bs->store, ctx->arena, scope->owner, id, out, e);
+    }
+    if (!fixed_find(bs, ctx, scope, id, &found)) {
+        return err_set(e, ERR_NOT_FOUND, "no such host is configured");
+    }
+    *out = found.row;
+    return 0;
 }
 
 /* ---- handles ------------------------------------------------------------------------ */
@@ -378,6 +399,9 @@ struct box *boxes_attach(struct boxes *bs, const struct ctx *ctx, struct box_row
         return NULL;
     }
     box = provider_attach(p, ctx, row->ref, e);
+    if (fixed_is_id(row->id)) {
+        return box;
+    }
     if (box != NULL) {
         cache_put(&bs->cache, row, box);
         return box;
@@ -399,6 +423,18 @@ static int end_looked_at(struct boxes *bs, struct box_view *view, struct str why
     return name_fail_ended(&view->row, e);
 }
 
+/* Of a host that does not answer, what is configured. */
+static void show_configured(struct boxes *bs, const struct ctx *ctx, struct box_view *view)
+{
+    struct scope scope = {.owner = view->row.owner};
+    struct fixed found;
+
+    if (fixed_is_id(view->row.id) && fixed_find(bs, ctx, &scope, view->row.id, &found)) {
+        view->info = found.info;
+        view->info.state = BOX_UNKNOWN;
+    }
+}
+
 int boxes_look(struct boxes *bs, const struct ctx *ctx, const struct box_row *row,
                struct box_view *out, struct box **box, struct err *e)
 {
@@ -415,10 +451,11 @@ int boxes_look(struct boxes *bs, const struct ctx *ctx, const struct box_row *ro
             *e = stopped;
             return -1;
         }
-        if (e->kind == ERR_GONE) {
+        if (e->kind == ERR_GONE && !fixed_is_id(row->id)) {
             return end_looked_at(bs, &view, reason_of(ctx->arena, view.row.ref, e), e);
         }
         view.problem = arena_str(ctx->arena, str_from(e->msg));
+        show_configured(bs, ctx, &view);
     } else if (view.info.state == BOX_GONE) {
         return end_looked_at(bs, &view, view.info.ended, e);
     }

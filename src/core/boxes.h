@@ -40,6 +40,8 @@ struct box_view {
     bool alive;           /* its init or agent answered just now */
     struct str problem;   /* why not alive */
     bool selected;
+    const struct usage *usage; /* boxes_each_busy() only; NULL: it did not tell, .usage_problem */
+    struct str usage_problem;
 };
 
 struct boxes *boxes_new(const struct config *config, struct store *store, struct err *e);
@@ -79,6 +81,9 @@ int boxes_delete(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
                  struct err *e) MUST_CHECK;
 int boxes_select(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
                  const struct box_want *want, struct box_view *out, struct err *e) MUST_CHECK;
+/* Asks all how busy they are and selects the one with the highest idle_score(). */
+int boxes_select_idlest(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
+                        struct box_view *out, struct err *e) MUST_CHECK;
 /* The active box without making one: ERR_NOT_FOUND when there is none. */
 int boxes_active(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct box_view *out,
                  struct err *e) MUST_CHECK;
@@ -88,6 +93,16 @@ typedef int box_view_fn(void *arg, const struct box_view *view, struct box *box,
  * what they left is swept. `box` is NULL where no handle could be had. */
 int boxes_each(struct boxes *bs, const struct ctx *ctx, struct scope *scope, box_view_fn *each,
                void *arg, struct err *e) MUST_CHECK;
+/* The same with how busy each is. */
+int boxes_each_busy(struct boxes *bs, const struct ctx *ctx, struct scope *scope, box_view_fn *each,
+                    void *arg, struct err *e) MUST_CHECK;
+/* Only those that somebody made: no host is asked. */
+int boxes_each_made(struct boxes *bs, const struct ctx *ctx, struct scope *scope, box_view_fn *each,
+                    void *arg, struct err *e) MUST_CHECK;
+typedef void box_name_fn(void *arg, struct str name);
+/* The name of each, as far as they can be had; none is asked. */
+void boxes_each_name(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
+                     box_name_fn *each, void *arg);
 
 /* Is this box of the owner's, by its whole id? */
 bool boxes_owns(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct str id);

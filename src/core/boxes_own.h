@@ -1,7 +1,7 @@
 /*
- * boxes_own.h - what the files behind boxes.h share: boxes.c (lifetime, handles),
- * scope.c (selections), names.c, find.c (which box), create.c, manage.c (delete, select,
- * list). Nobody else but their tests includes it.
+ * boxes_own.h - what the files behind boxes.h share: boxes.c (lifetime, handles), fixed.c
+ * (SSH hosts), scope.c (selections), names.c, find.c (which box), create.c, manage.c (delete,
+ * select), look.c (list). Nobody else but their tests includes it.
  */
 #ifndef CORE_BOXES_OWN_H
 #define CORE_BOXES_OWN_H
@@ -51,6 +51,26 @@ void boxes_sweep(struct boxes *bs, const struct ctx *ctx);
 /* Only the latter, for the paths that must cost nothing otherwise. */
 void boxes_sweep_left(struct boxes *bs, const struct ctx *ctx);
 
+/* ---- fixed.c: boxes that a provider's configuration names, which are in no database ------- */
+
+struct fixed {
+    struct box_row row;
+    struct box_info info; /* as configured: nobody was asked */
+};
+typedef int fixed_fn(void *arg, const struct box_row *row, const struct box_info *info,
+                     struct err *e);
+bool fixed_is_id(struct str id); /* "provider:ref" */
+bool fixed_any(const struct boxes *bs);
+/* In the configured order. */
+int fixed_each(struct boxes *bs, const struct ctx *ctx, struct scope *scope, fixed_fn *each,
+               void *arg, struct err *e) MUST_CHECK;
+/* By its id or name; an empty word: the first one. */
+bool fixed_find(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct str word,
+                struct fixed *out);
+/* The row of an id, in the configuration or the database. ERR_NOT_FOUND. */
+int boxes_row(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct str id,
+              struct box_row *out, struct err *e) MUST_CHECK;
+
 /* ---- scopes ------------------------------------------------------------------- */
 
 /* The selected id, in the arena; empty: none. Asks the database once. */
@@ -69,7 +89,7 @@ void scope_imply(struct scope *scope, struct str id);
 struct str name_default(struct str folder, char to[DEFAULT_NAME_SIZE]);
 bool name_is_default(struct str name); /* of any folder */
 /* "a, b and 3 more" in the arena; empty: there is none. */
-struct str name_list(struct boxes *bs, const struct ctx *ctx, struct str owner);
+struct str name_list(struct boxes *bs, const struct ctx *ctx, struct scope *scope);
 /* ERR_GONE with the sentence for a row that has ended. */
 int name_fail_ended(const struct box_row *row, struct err *e);
 /* ERR_NOT_FOUND with the sentence for a word that means no box, and for no word at all. */

@@ -82,7 +82,7 @@ static int look_at_all(struct boxes *bs, const struct ctx *ctx, struct err *e)
         int rc;
 
         scope_init(&theirs, owners[i], STR_EMPTY);
-        rc = boxes_each(bs, ctx, &theirs, look_only, NULL, e);
+        rc = boxes_each_made(bs, ctx, &theirs, look_only, NULL, e);
         scope_fini(&theirs);
         if (rc < 0) {
             return -1;
@@ -93,7 +93,7 @@ static int look_at_all(struct boxes *bs, const struct ctx *ctx, struct err *e)
 
 static int fail_full(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct err *e)
 {
-    struct str yours = name_list(bs, ctx, scope->owner);
+    struct str yours = name_list(bs, ctx, scope);
 
     if (yours.len == 0) {
         return err_set(e, ERR_LIMIT,
@@ -224,8 +224,7 @@ static bool has_selected(struct boxes *bs, const struct ctx *ctx, struct scope *
     struct err ignored;
 
     return scope_selected(bs, ctx, scope, id, &ignored) == 0 && id->len > 0 &&
-           store_box_by_id(bs->store, ctx->arena, scope->owner, *id, &row, &ignored) == 0 &&
-           row.state != ROW_ENDED;
+           boxes_row(bs, ctx, scope, *id, &row, &ignored) == 0 && row.state != ROW_ENDED;
 }
 
 static void select_if_none(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
@@ -269,10 +268,16 @@ int boxes_create(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
     struct box_view view = {0};
     struct str name = STR_EMPTY;
     struct box_row row;
+    struct fixed taken;
     int met;
 
     if (choose_name(ctx, order->name, &name, e) < 0) {
         return -1;
+    }
+    if (fixed_find(bs, ctx, scope, name, &taken)) {
+        return err_set(e, ERR_EXISTS,
+                       "\"%.*s\" is the name of a host that the configuration has: choose another",
+                       STR_ARG(name));
     }
     create_row(ctx, scope, name, &row);
     row.provider = order->provider;

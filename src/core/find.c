@@ -2,8 +2,9 @@
  * find.c - which box a caller means.
  *
  * Named: an id, "provider:ref" or a name, in either argument; a name never looks like
- * an id (boxes_check_name()), so the order of the tries decides nothing. Not named: the
- * selected box; else the default box of this folder; else the only box, where the
+ * an id (boxes_check_name()), so the order of the tries decides nothing, but that a host of
+ * the configuration comes before a box that was made. Not named: the selected box; else the
+ * first configured host; else the default box of this folder; else the only box, where the
  * default boxes of other folders do not count; else, for callers that want it, a default
  * box is made. What was used for want of a selection stays in use (scope.implied) until
  * it ends or something is selected.
@@ -23,7 +24,12 @@ static int row_of_word(struct boxes *bs, const struct ctx *ctx, struct scope *sc
 {
     struct str ref;
     struct str provider = str_cut(word, ':', &ref);
+    struct fixed host;
 
+    if (fixed_find(bs, ctx, scope, word, &host)) {
+        *out = host.row;
+        return 0;
+    }
     if (store_box_by_id(bs->store, ctx->arena, scope->owner, word, out, e) == 0) {
         return 0;
     }
@@ -91,7 +97,7 @@ static int live_row(struct boxes *bs, const struct ctx *ctx, struct scope *scope
     if (id.len == 0) {
         return err_set(e, ERR_NOT_FOUND, "none");
     }
-    if (store_box_by_id(bs->store, ctx->arena, scope->owner, id, out, e) < 0) {
+    if (boxes_row(bs, ctx, scope, id, out, e) < 0) {
         return -1;
     }
     *ended = out->state == ROW_ENDED;
@@ -168,12 +174,18 @@ static int only_row(struct boxes *bs, const struct ctx *ctx, struct scope *scope
 static int active_row(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
                       struct box_row *out, bool *several, struct err *e)
 {
+    struct fixed first;
+
     *several = false;
     if (selected_row(bs, ctx, scope, out, e) == 0) {
         return 0;
     }
     if (e->kind != ERR_NOT_FOUND) {
         return -1;
+    }
+    if (fixed_find(bs, ctx, scope, STR_EMPTY, &first)) {
+        *out = first.row;
+        return 0;
     }
     if (implied_row(bs, ctx, scope, out, e) == 0) {
         return 0;
@@ -213,17 +225,21 @@ static bool find_cached(struct boxes *bs, const struct ctx *ctx, struct scope *s
                         const struct box_want *want, struct cached *out)
 {
     struct str word = want->id.len > 0 ? want->id : want->name;
+    struct fixed host;
 
     if (!is_named(want)) {
         lock(&scope->lock);
         word = arena_str(ctx->arena, str_from(scope->selected));
-        if (word.len == 0 && scope->seeded) {
+        if (word.len == 0 && scope->seeded && !fixed_any(bs)) {
             word = arena_str(ctx->arena, str_from(scope->implied));
         }
         unlock(&scope->lock);
     }
-    if (word.len == 0 || (!cache_by_id(&bs->cache, scope->owner, word, out) &&
-                          !cache_by_name(&bs->cache, scope->owner, word, out))) {
+    if (word.len == 0 || fixed_find(bs, ctx, scope, word, &host)) {
+        return false;
+    }
+    if ((!cache_by_id(&bs->cache, scope->owner, word, out) &&
+         !cache_by_name(&bs->cache, scope->owner, word, out))) {
         return false;
     }
     if (want->id.len > 0 && want->name.len > 0 && !str_eq(want->name, str_from(out->name))) {

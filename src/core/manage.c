@@ -1,5 +1,6 @@
-/* manage.c - delete, select, and look at boxes that exist. */
+/* manage.c - delete, select and name boxes that exist. */
 #include "core/boxes_own.h"
+#include "core/idle.h"
 
 /* ---- delete -------------------------------------------------------------------------- */
 
@@ -12,6 +13,13 @@ int boxes_delete(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
 
     if (find_row(bs, ctx, scope, want, &row, e) < 0) {
         return -1;
+    }
+    if (fixed_is_id(row.id)) {
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "\"%.*s\" is a host of the configuration, not a sandbox that anybox made: it "
+            "is not deleted; remove it from the configuration instead",
+            STR_ARG(row.name));
     }
     if (row.state != ROW_ENDED) {
         box = boxes_attach(bs, ctx, &row, e);
@@ -47,8 +55,18 @@ int boxes_select(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
 {
     struct err ignored;
     struct box_row row;
+    struct fixed host;
 
-    if (find_row(bs, ctx, scope, want, &row, e) < 0 || look_at(bs, ctx, &row, out, e) < 0) {
+    if (find_row(bs, ctx, scope, want, &row, e) < 0) {
+        return -1;
+    }
+    /* Whether a host answers is the next call's business, as remote-sandbox-mcp has it. */
+    if (fixed_is_id(row.id) && fixed_find(bs, ctx, scope, row.id, &host)) {
+        *out = (struct box_view){.row = host.row, .info = host.info, .selected = true};
+        scope_select(bs, scope, row.id);
+        return 0;
+    }
+    if (look_at(bs, ctx, &row, out, e) < 0) {
         return -1;
     }
     scope_select(bs, scope, row.id);
@@ -70,50 +88,78 @@ int boxes_active(struct boxes *bs, const struct ctx *ctx, struct scope *scope, s
     return 0;
 }
 
-/* ---- list ----------------------------------------------------------------------------- */
+/* ---- the idlest ----------------------------------------------------------------------- */
 
-struct looking {
-    struct boxes *bs;
+struct idlest {
     const struct ctx *ctx;
-    struct str active;
-    box_view_fn *each;
+    struct box_view best;
+    double score;
+};
+
+static int compare_score(void *arg, const struct box_view *view, struct box *box, struct err *e)
+{
+    struct idlest *i = arg;
+    double score = view->alive && view->usage != NULL ? idle_score(view->usage) : -1;
+
+    (void)box;
+    (void)e;
+    if (score > i->score) {
+        i->score = score;
+        i->best = *view;
+    }
+    return 0;
+}
+
+int boxes_select_idlest(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
+                        struct box_view *out, struct err *e)
+{
+    struct idlest i = {.ctx = ctx, .score = -1};
+
+    if (boxes_each_busy(bs, ctx, scope, compare_score, &i, e) < 0) {
+        return -1;
+    }
+    if (i.score < 0) {
+        return err_set(e, ERR_NOT_FOUND,
+                       "no sandbox answered how busy it is: list_sandboxes with "
+                       "check_resources=true says why");
+    }
+    scope_select(bs, scope, i.best.row.id);
+    i.best.selected = true;
+    *out = i.best;
+    return 0;
+}
+
+/* ---- names ---------------------------------------------------------------------------- */
+
+struct naming {
+    box_name_fn *each;
     void *arg;
 };
 
-static int look_and_tell(void *arg, const struct box_row *row, struct err *e)
+static int tell_name(void *arg, const struct box_row *row, struct err *e)
 {
-    struct looking *l = arg;
-    struct box_view view = {.row = *row, .problem = S("it is being made")};
-    struct box *box CLEANUP(box_unref_p) = NULL;
+    const struct naming *n = arg;
 
-    if (row->state == ROW_STARTING && boxes_starter_is_dead(row)) {
-        boxes_abandon(l->bs, l->ctx, row);
-        return 0;
-    }
-    /* A list does not wait for a box that another process is making. */
-    if (row->state == ROW_LIVE && boxes_look(l->bs, l->ctx, row, &view, &box, e) < 0) {
-        return e->kind == ERR_GONE || e->kind == ERR_NOT_FOUND ? 0 : -1;
-    }
-    view.selected = str_eq(l->active, row->id);
-    return l->each(l->arg, &view, box, e);
+    (void)e;
+    n->each(n->arg, row->name);
+    return 0;
 }
 
-int boxes_each(struct boxes *bs, const struct ctx *ctx, struct scope *scope, box_view_fn *each,
-               void *arg, struct err *e)
+static int tell_fixed(void *arg, const struct box_row *row, const struct box_info *info,
+                      struct err *e)
 {
-    struct looking l = {.bs = bs, .ctx = ctx, .each = each, .arg = arg};
+    (void)info;
+    return tell_name(arg, row, e);
+}
 
-    if (scope_selected(bs, ctx, scope, &l.active, e) < 0) {
-        return -1;
-    }
-    if (l.active.len == 0) {
-        l.active = scope_implied(ctx, scope);
-    }
-    if (store_each_box(bs->store, ctx->arena, scope->owner, false, look_and_tell, &l, e) < 0) {
-        return -1;
-    }
-    boxes_sweep(bs, ctx);
-    return 0;
+void boxes_each_name(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
+                     box_name_fn *each, void *arg)
+{
+    struct naming n = {each, arg};
+    struct err ignored;
+
+    (void)!fixed_each(bs, ctx, scope, tell_fixed, &n, &ignored);
+    (void)!store_each_box(bs->store, ctx->arena, scope->owner, false, tell_name, &n, &ignored);
 }
 
 /* ---- whose ----------------------------------------------------------------------------- */
@@ -124,6 +170,9 @@ bool boxes_owns(struct boxes *bs, const struct ctx *ctx, struct scope *scope, st
     struct box_row row;
     struct err ignored;
 
+    if (fixed_is_id(id)) {
+        return boxes_row(bs, ctx, scope, id, &row, &ignored) == 0;
+    }
     if (id.len != STORE_ID_LEN) {
         return false;
     }

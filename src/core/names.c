@@ -80,17 +80,40 @@ static int add_name(void *arg, const struct box_row *row, struct err *e)
     return 0;
 }
 
-struct str name_list(struct boxes *bs, const struct ctx *ctx, struct str owner)
+static int add_fixed(void *arg, const struct box_row *row, const struct box_info *info,
+                     struct err *e)
+{
+    (void)info;
+    return add_name(arg, row, e);
+}
+
+static int count_fixed(void *arg, const struct box_row *row, const struct box_info *info,
+                       struct err *e)
+{
+    int64_t *n = arg;
+
+    (void)row;
+    (void)info;
+    (void)e;
+    (*n)++;
+    return 0;
+}
+
+struct str name_list(struct boxes *bs, const struct ctx *ctx, struct scope *scope)
 {
     struct names names = {0};
     struct str text;
     struct err ignored;
-    int64_t all = 0;
+    int64_t hosts = 0;
+    int64_t made = 0;
 
     buf_init(&names.text, 1024);
-    (void)!store_each_box(bs->store, ctx->arena, owner, false, add_name, &names, &ignored);
-    if (store_count_boxes(bs->store, owner, &all, &ignored) == 0 && all > names.n) {
-        buf_addf(&names.text, " and %lld more", (long long)(all - names.n));
+    (void)!fixed_each(bs, ctx, scope, add_fixed, &names, &ignored);
+    (void)!fixed_each(bs, ctx, scope, count_fixed, &hosts, &ignored);
+    (void)!store_each_box(bs->store, ctx->arena, scope->owner, false, add_name, &names, &ignored);
+    if (store_count_boxes(bs->store, scope->owner, &made, &ignored) == 0 &&
+        hosts + made > names.n) {
+        buf_addf(&names.text, " and %lld more", (long long)(hosts + made - names.n));
     }
     text = arena_str(ctx->arena, buf_str(&names.text));
     buf_fini(&names.text);
@@ -107,7 +130,7 @@ int name_fail_ended(const struct box_row *row, struct err *e)
 int name_fail_unknown(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct str word,
                       struct err *e)
 {
-    struct str names = name_list(bs, ctx, scope->owner);
+    struct str names = name_list(bs, ctx, scope);
 
     word = utf8_head(word, NAME_SHOWN);
     if (names.len == 0) {
@@ -121,7 +144,7 @@ int name_fail_unknown(struct boxes *bs, const struct ctx *ctx, struct scope *sco
 
 int name_fail_none(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct err *e)
 {
-    struct str names = name_list(bs, ctx, scope->owner);
+    struct str names = name_list(bs, ctx, scope);
 
     if (names.len == 0) {
         return err_set(e, ERR_NOT_FOUND,

@@ -37,7 +37,7 @@ static int seed(struct boxes *bs, const struct ctx *ctx, struct scope *scope, st
     if (store_get_selected(bs->store, ctx->arena, scope->owner, scope->folder, &id, e) < 0) {
         return -1;
     }
-    if (id.len > 0 && store_box_by_id(bs->store, ctx->arena, scope->owner, id, &row, e) < 0) {
+    if (id.len > 0 && boxes_row(bs, ctx, scope, id, &row, e) < 0) {
         if (e->kind != ERR_NOT_FOUND) {
             return -1;
         }

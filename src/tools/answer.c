@@ -134,7 +134,7 @@ const char *answer_status(const struct box_view *v)
 
 struct str answer_short_id(struct str id)
 {
-    return str_head(id, 12);
+    return str_has(id, ':') ? id : str_head(id, 12);
 }
 
 static void put_limit(json_t *o, const char *key, int64_t value)
@@ -191,21 +191,16 @@ void answer_connection(json_t *o, const struct box_view *v)
     }
 }
 
-static int add_name(void *arg, const struct box_view *view, struct box *box, struct err *e)
+static void add_name(void *arg, struct str name)
 {
-    (void)box;
-    (void)e;
-    (void)json_array_append_new(arg, js_string(view->row.name));
-    return 0;
+    (void)json_array_append_new(arg, js_string(name));
 }
 
 json_t *answer_names(struct call *c)
 {
     json_t *names = json_array();
-    struct err ignored = {0};
 
-    /* The answer is about another mistake: what can be listed is listed. */
-    (void)!boxes_each(c->services->boxes, c->ctx, c->scope, add_name, names, &ignored);
+    boxes_each_name(c->services->boxes, c->ctx, c->scope, add_name, names);
     return names;
 }
 

@@ -75,17 +75,16 @@ static json_t *resources(const struct usage *u)
     return o;
 }
 
-static json_t *ask_resources(struct call *c, const struct box_view *view, struct box *box)
+static json_t *show_resources(const struct box_view *view)
 {
-    struct usage usage = {0};
-    struct err e = {0};
     json_t *o;
 
-    if (box != NULL && box_usage(box, c->ctx, &usage, &e) == 0) {
-        return resources(&usage);
+    if (view->usage != NULL) {
+        return resources(view->usage);
     }
     o = json_object();
-    answer_str(o, "error", box == NULL ? view->problem : str_from(e.msg));
+    answer_str(o, "error", view->usage_problem);
+    (void)json_object_set_new(o, "idle_score", json_null());
     return o;
 }
 
@@ -96,6 +95,7 @@ static int add_box(void *arg, const struct box_view *view, struct box *box, stru
     struct listing *l = arg;
     json_t *o = json_object();
 
+    (void)box;
     (void)e;
     answer_str(o, "name", view->row.name);
     answer_str(o, "id", view->row.id);
@@ -106,7 +106,7 @@ static int add_box(void *arg, const struct box_view *view, struct box *box, stru
     answer_connection(o, view);
     answer_box(o, view);
     if (l->check_resources) {
-        (void)json_object_set_new(o, "resources", ask_resources(l->call, view, box));
+        (void)json_object_set_new(o, "resources", show_resources(view));
     }
     if (view->selected) {
         l->active = arena_str(l->call->ctx->arena, view->row.name);
@@ -143,15 +143,12 @@ static void mark_active(struct listing *l)
     }
 }
 
-static json_t *cpu_percent(struct call *c, struct box *box)
+static json_t *cpu_percent(const struct usage *u)
 {
-    struct usage u = {0};
-    struct err ignored = {0};
-
-    if (box == NULL || box_usage(box, c->ctx, &u, &ignored) < 0 || u.load_1m < 0 || u.cpus <= 0) {
+    if (u == NULL || u->load_1m < 0 || u->cpus <= 0) {
         return json_null();
     }
-    return answer_round(100.0 * u.load_1m / u.cpus, 1);
+    return answer_round(100.0 * u->load_1m / u->cpus, 1);
 }
 
 static int add_box_mcp(void *arg, const struct box_view *view, struct box *box, struct err *e)
@@ -160,6 +157,7 @@ static int add_box_mcp(void *arg, const struct box_view *view, struct box *box, 
     json_t *o = json_object();
     int64_t used = view->row.used_ms > 0 ? view->row.used_ms : view->row.created_ms;
 
+    (void)box;
     (void)e;
     answer_str(o, "sandbox_id", view->row.id);
     answer_str(o, "sandbox_short_id", answer_short_id(view->row.id));
@@ -168,7 +166,7 @@ static int add_box_mcp(void *arg, const struct box_view *view, struct box *box, 
     answer_str(o, "image", view->row.image);
     answer_time(o, "created", view->row.created_ms);
     answer_time(o, "last_used", used);
-    (void)json_object_set_new(o, "cpu", cpu_percent(l->call, box));
+    (void)json_object_set_new(o, "cpu", cpu_percent(view->usage));
     (void)json_array_append_new(l->list, o);
     return 0;
 }
@@ -200,7 +198,10 @@ static int run(struct call *c, const void *given, json_t **out, struct err *e)
         *out = config_problem(problem);
         return 0;
     }
-    if (boxes_each(c->services->boxes, c->ctx, c->scope, mcp ? add_box_mcp : add_box, &l, e) < 0) {
+    if ((mcp || args->check_resources
+             ? boxes_each_busy(c->services->boxes, c->ctx, c->scope, mcp ? add_box_mcp : add_box,
+                               &l, e)
+             : boxes_each(c->services->boxes, c->ctx, c->scope, add_box, &l, e)) < 0) {
         return -1;
     }
     if (mcp) {

@@ -1,4 +1,5 @@
 /* select_sandbox.c - which box is meant from now on when a call names none. */
+#include "core/idle.h"
 #include "tools/answer.h"
 #include "tools/rows.h"
 
@@ -17,6 +18,21 @@ static json_t *refusal(struct call *c, struct str error, enum err_kind kind)
     return o;
 }
 
+/* "auto" is the idlest one, unless a sandbox has that name. */
+static int select_box(struct call *c, const struct box_want *want, struct box_view *view,
+                      struct err *e)
+{
+    struct str word = want->id.len > 0 ? want->id : want->name;
+
+    if (boxes_select(c->services->boxes, c->ctx, c->scope, want, view, e) == 0) {
+        return 0;
+    }
+    if (e->kind != ERR_NOT_FOUND || !str_eq(word, S("auto"))) {
+        return -1;
+    }
+    return boxes_select_idlest(c->services->boxes, c->ctx, c->scope, view, e);
+}
+
 static int run(struct call *c, const void *given, json_t **out, struct err *e)
 {
     const struct args *args = given;
@@ -28,7 +44,7 @@ static int run(struct call *c, const void *given, json_t **out, struct err *e)
                        ERR_INVALID);
         return 0;
     }
-    if (boxes_select(c->services->boxes, c->ctx, c->scope, &want, &view, e) < 0) {
+    if (select_box(c, &want, &view, e) < 0) {
         if (e->kind != ERR_NOT_FOUND && e->kind != ERR_GONE) {
             return -1;
         }
@@ -39,6 +55,9 @@ static int run(struct call *c, const void *given, json_t **out, struct err *e)
     *out = json_object();
     answer_str(*out, "active_sandbox", view.row.name);
     answer_str(*out, "sandbox_id", view.row.id);
+    if (view.usage != NULL) {
+        (void)json_object_set_new(*out, "idle_score", answer_round(idle_score(view.usage), 3));
+    }
     (void)json_object_set_new(*out, "status", json_string("selected"));
     return 0;
 }
@@ -49,7 +68,7 @@ static const struct param params[] = {
         .type = PARAM_STRING,
         .offset = offsetof(struct args, box.name),
         .max = BOX_WORD_MAX,
-        .help = "which; this or sandbox_id",
+        .help = "which; auto: the idlest",
     },
     {
         .name = "sandbox_id",
