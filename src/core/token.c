@@ -94,7 +94,7 @@ static int load_key(struct tokens *t, struct err *e)
     return read_key(dir, t->key, e);
 }
 
-static int need_key(struct tokens *t, struct err *e)
+int tokens_ready(struct tokens *t, struct err *e)
 {
     LOCKED(&t->lock);
     if (!t->has_key && load_key(t, e) < 0) {
@@ -127,7 +127,7 @@ int token_make(struct tokens *t, enum token_kind kind, struct str payload, int64
         return err_set(e, ERR_LIMIT, "%zu bytes are too many for a signed text; at most %d",
                        payload.len, TOKEN_PAYLOAD_MAX);
     }
-    if (need_key(t, e) < 0) {
+    if (tokens_ready(t, e) < 0) {
         return -1;
     }
     at = at < EXPIRY_TOP ? at : EXPIRY_TOP;
@@ -160,7 +160,7 @@ int token_read(struct tokens *t, enum token_kind kind, struct str text, struct a
     struct str body;
     struct err ignored;
 
-    if (need_key(t, e) < 0) {
+    if (tokens_ready(t, e) < 0) {
         return -1;
     }
     buf_init(&bytes, TOKEN_TEXT_MAX);
@@ -184,7 +184,7 @@ int token_digest(struct tokens *t, struct hmac256 *m, struct err *e)
 {
     const char none = 0; /* no enum token_kind */
 
-    if (need_key(t, e) < 0) {
+    if (tokens_ready(t, e) < 0) {
         return -1;
     }
     hmac256_init(m, (struct str){(const char *)t->key, sizeof(t->key)});

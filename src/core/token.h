@@ -32,6 +32,8 @@ struct tokens;
 struct tokens *tokens_new(struct str state_dir);
 void tokens_free(struct tokens *t);
 
+/* Reads the key, or makes it, so that nothing below fails for want of it. */
+int tokens_ready(struct tokens *t, struct err *e) MUST_CHECK;
 /* Appends a text of letters, digits, '-' and '_', good until the wall clock says expires_ms
  * (whole seconds, rounded up). */
 int token_make(struct tokens *t, enum token_kind kind, struct str payload, int64_t expires_ms,

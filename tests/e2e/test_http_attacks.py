@@ -77,6 +77,17 @@ def test_who_has_no_key_writes_no_audit_log(serve, host):
     assert not log.exists() or log.read_text() == ""
 
 
+@pytest.mark.parametrize("spoil", [lambda key: key.chmod(0o644), lambda key: key.write_bytes(b"short")])
+def test_a_key_for_signatures_that_is_not_good_is_told_at_the_start(serve, host, spoil):
+    """Not by links and sessions, to whoever sends them."""
+    assert serve().stop() == 0
+    spoil(host.home / "token_key")
+    done = host.run("serve", "--port", "0")
+    assert done.returncode == 1 and "token_key" in done.stderr and "emove it" in done.stderr
+    (host.home / "token_key").unlink()
+    assert serve().stop() == 0
+
+
 # ---- one key against the others --------------------------------------------------------------------
 
 def test_a_batch_is_as_many_calls_as_are_in_it(serve):

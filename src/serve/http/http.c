@@ -28,6 +28,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/thread.h"
+#include "core/token.h"
 #include "mcp/mcp.h"
 #include "serve/http/http_own.h"
 #include "serve/http/keys.h"
@@ -297,7 +298,8 @@ static int start(struct http *h, int *listener, const struct place *place, struc
 {
     const struct config *config = h->services->config;
 
-    if (mhd_open(&h->mhd, e) < 0 || open_keys(h, made_key, e) < 0) {
+    if (mhd_open(&h->mhd, e) < 0 || tokens_ready(h->services->tokens, e) < 0 ||
+        open_keys(h, made_key, e) < 0) {
         return -1;
     }
     h->watch = watch_new(e);
