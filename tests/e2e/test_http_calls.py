@@ -45,7 +45,7 @@ def test_a_call_is_answered_in_json_when_it_is_quick(client):
 def test_a_call_that_takes_time_becomes_a_stream_within_two_seconds(client):
     client.tool("exec_bash", command="true")
     started = time.monotonic()
-    with client.begin(call("exec_bash", 5, command="sleep 2.5; echo late")) as wire:
+    with client.begin(call("exec_bash", 5, command="sleep 1.9; echo late")) as wire:
         status, headers = wire.head()
         assert time.monotonic() - started < 2
         assert (status, headers["content-type"]) == (200, "text/event-stream")
@@ -56,12 +56,12 @@ def test_a_call_that_takes_time_becomes_a_stream_within_two_seconds(client):
 
 
 def test_who_takes_only_json_waits_for_it(client):
-    reply = client.post(call("exec_bash", command="sleep 2; echo late"), headers={"Accept": "application/json"})
+    reply = client.post(call("exec_bash", command="sleep 1.7; echo late"), headers={"Accept": "application/json"})
     assert tool_answer(reply.json())["stdout"] == "late\n"
 
 
 def test_progress_comes_on_the_stream_of_its_call(client):
-    message = call("exec_bash", 8, token="t0", command="for i in 1 2 3; do echo $i; sleep 0.7; done")
+    message = call("exec_bash", 8, token="t0", command="for i in 1 2 3; do echo $i; sleep 0.5; done")
     started = time.monotonic()
     with client.begin(message) as wire:
         status, headers = wire.head()
@@ -105,8 +105,8 @@ def test_calls_of_one_key_have_their_limit(host):
     served.key = ONE
     session, other = Legacy(served), Legacy(served, key=TWO)
     session.tool("exec_bash", command="true")
-    with session.begin(call("exec_bash", command="sleep 3")) as wire:
-        assert wait_until(lambda: runs(host, "sleep 3"))
+    with session.begin(call("exec_bash", command="sleep 1.4")) as wire:
+        assert wait_until(lambda: runs(host, "sleep 1.4"))
         reply = session.post(call("exec_bash", 2, command="true"))
         assert reply.status == 429 and reply.headers["retry-after"] == "1" and reply.json()["id"] == 2
         assert session.post(request("ping")).status == 200
@@ -151,12 +151,13 @@ def test_a_modern_client_that_goes_away_takes_its_call_back(served, host):
 def test_a_session_that_goes_away_does_not(served, host):
     session = Legacy(served)
     session.tool("exec_bash", command="true")
-    for token in None, 1:
-        wire = session.begin(call("exec_bash", token=token, command=f"sleep 1.6; echo done > done{token}; sleep 0.1"))
-        assert wait_until(lambda: runs(host, "sleep 1.6"))
+    wires = [session.begin(call("exec_bash", i, token=token, command=f"sleep 1.6; echo done > done{i}"))
+             for i, token in enumerate((None, 1))]
+    assert wait_until(lambda: len(runs(host, "done0")) == 1 and len(runs(host, "done1")) == 1)
+    for wire in wires:
         wire.close()
-        wait_until(lambda: not runs(host, "sleep 1.6"))
-        assert session.tool("exec_bash", command=f"sleep 0.1; cat done{token}")["stdout"] == "done\n"
+    assert wait_until(lambda: not runs(host, "echo done"))
+    assert session.tool("exec_bash", command="cat done0 done1")["stdout"] == "done\ndone\n"
 
 
 @pytest.mark.parametrize("seconds", [0.3, 1.7])
