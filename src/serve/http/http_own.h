@@ -114,7 +114,6 @@ struct live {
 
     pthread_mutex_t lock; /* guards the rest */
     bool suspended, answered, gone;
-    bool queued;                   /* libmicrohttpd has the response */
     struct MHD_Response *response; /* to be queued */
     unsigned status;
     struct cancel cancel;
@@ -142,8 +141,6 @@ bool live_try_hold(struct live *l);
 /* Gives the response to libmicrohttpd, now or when it asks next. Takes it over. False: nobody
  * waits, or there was an answer already. */
 bool live_answer(struct live *l, unsigned status, struct MHD_Response *response);
-/* The same with the lock held. */
-bool live_answer_locked(struct live *l, unsigned status, struct MHD_Response *response);
 void live_add_headers(struct live *l, struct MHD_Response *response);
 /* Keeps the headers of the request; on libmicrohttpd's thread, before the handler starts. */
 void live_keep_headers(struct live *l);

@@ -110,11 +110,11 @@ static void send_message(struct peer *peer, struct str message, enum send_kind k
     }
 }
 
-/* All that could answer has ended: the client took its request back, or asked for nothing. */
+/* All that could answer has ended: the client took its request back. */
 static void end_empty(struct post *p)
 {
     count_out(p);
-    if (p->state == POST_WAITS && p->owed && p->takes_events) {
+    if (p->state == POST_WAITS && p->takes_events) {
         open_stream(p);
     }
     if (p->state == POST_STREAMS) {

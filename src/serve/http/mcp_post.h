@@ -37,7 +37,6 @@ struct post {
     bool initialize;   /* its answer carries a new session's id */
     bool takes_events; /* the client does */
     bool wants_events; /* and wants them at once */
-    bool owed;         /* there is a request in it */
     pthread_mutex_t lock;
     enum post_state state; /* guarded by lock, like those below */
     unsigned calls;        /* of the caller that this is counted as */

@@ -173,7 +173,6 @@ static void serve(struct request *r, struct session *session, bool modern, struc
         p->wants_events =
             p->takes_events && js_path(m->rpc.params, "_meta", "progressToken", NULL) != NULL;
     }
-    p->owed = true;
     post_take(p, m);
 }
 

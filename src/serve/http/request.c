@@ -257,27 +257,28 @@ void live_resume_locked(struct live *l)
     }
 }
 
-bool live_answer_locked(struct live *l, unsigned status, struct MHD_Response *response)
-{
-    if (l->answered || l->mhd == NULL) {
-        return false;
-    }
-    l->answered = true;
-    l->response = response;
-    l->status = status;
-    live_resume_locked(l);
-    return true;
-}
-
 bool live_answer(struct live *l, unsigned status, struct MHD_Response *response)
 {
+    struct MHD_Connection *suspended = NULL;
     bool taken;
 
     lock(&l->lock);
-    taken = live_answer_locked(l, status, response);
+    taken = !l->answered && l->mhd != NULL;
+    if (taken) {
+        l->answered = true;
+        l->response = response;
+        l->status = status;
+        suspended = l->suspended ? l->mhd : NULL;
+        l->suspended = false;
+    }
     unlock(&l->lock);
     if (!taken) {
         l->pub.http->mhd.destroy_response(response);
+    }
+    /* Who cleared the mark resumes, so it is still there; and its thread, which wakes at once,
+     * finds the lock free. */
+    if (suspended != NULL) {
+        l->pub.http->mhd.resume_connection(suspended);
     }
     return taken;
 }
