@@ -14,118 +14,15 @@
 #include "mcp/check.h"
 #include "mcp/exchange.h"
 #include "serve/http/http_own.h"
+#include "serve/http/mcp_head.h"
 #include "serve/http/mcp_post.h"
 #include "serve/http/parse.h"
 #include "serve/http/route.h"
 #include "serve/http/session.h"
 
-#define BODY_MAX       ((size_t)4 << 20)
-#define INLINE_MAX     ((size_t)32 << 10) /* longer bodies are read on another thread */
-#define MODERN_DATE    20260728
-#define WORD_SHOWN     64       /* bytes of a client's word that an error repeats */
-#define RPC_LEGACY     (-32000) /* what the SDKs answer for the transport's own problems */
-#define RPC_NO_SESSION (-32001)
-#define EVENTS         "text/event-stream"
-
-/* ---- refusals -------------------------------------------------------------------------- */
-
-static void refuse_with(struct request *r, unsigned status, struct str raw_id,
-                        const struct rpc_problem *p)
-{
-    struct buf out own_buf = {0};
-
-    buf_init(&out, MCP_MESSAGE_MAX);
-    rpc_add_error(&out, raw_id, p->code, str_from(p->message), buf_str(&p->data));
-    request_reply(r, status, "application/json", buf_str(&out));
-}
-
-static void refuse(struct request *r, unsigned status, struct str raw_id, int code, const char *fmt,
-                   ...) PRINTF_LIKE(5, 6);
-static void refuse(struct request *r, unsigned status, struct str raw_id, int code, const char *fmt,
-                   ...)
-{
-    struct rpc_problem p = {.code = code};
-    va_list args;
-
-    va_start(args, fmt);
-    (void)vsnprintf(p.message, sizeof(p.message), fmt, args);
-    va_end(args);
-    refuse_with(r, status, raw_id, &p);
-}
-
-/* ---- headers ----------------------------------------------------------------------------- */
-
-/* Only who names them takes events: many that take anything mean JSON. */
-static bool takes_events(struct str accept)
-{
-    for (size_t i = 0; i + sizeof(EVENTS) - 1 <= accept.len; i++) {
-        if (str_eq_nocase(str_head(str_skip(accept, i), sizeof(EVENTS) - 1), S(EVENTS))) {
-            return http_accept_q(accept, S(EVENTS)) > 0;
-        }
-    }
-    return false;
-}
-
-static bool names_modern(struct str version)
-{
-    return http_revision_date(version) >= MODERN_DATE;
-}
-
-/* Is the header there once, and does it say the same as the body? */
-static bool header_is(struct request *r, const char *name, struct str wanted, struct str raw_id)
-{
-    struct str value = request_header(r, name);
-    struct str decoded;
-    struct err e;
-
-    if (request_header_count(r, name) != 1) {
-        refuse(r, MHD_HTTP_BAD_REQUEST, raw_id, RPC_HEADER_MISMATCH,
-               "Header mismatch: the header %s must be there once, with the value \"%.*s\".", name,
-               STR_ARG(utf8_head(wanted, WORD_SHOWN)));
-        return false;
-    }
-    if (http_mcp_value(r->arena, value, &decoded, &e) < 0) {
-        refuse(r, MHD_HTTP_BAD_REQUEST, raw_id, RPC_HEADER_MISMATCH,
-               "Header mismatch: %s cannot be read: %s.", name, e.msg);
-        return false;
-    }
-    if (!str_eq(decoded, wanted)) {
-        refuse(r, MHD_HTTP_BAD_REQUEST, raw_id, RPC_HEADER_MISMATCH,
-               "Header mismatch: %s says \"%.*s\", but the body says \"%.*s\".", name,
-               STR_ARG(utf8_head(decoded, WORD_SHOWN)), STR_ARG(utf8_head(wanted, WORD_SHOWN)));
-        return false;
-    }
-    return true;
-}
-
-/* Which parameter Mcp-Name repeats; NULL: none. */
-static const char *named_param(struct str method)
-{
-    static const struct {
-        const char *method, *param;
-    } named[] = {
-        {"tools/call", "name"},  {"prompts/get", "name"},    {"resources/read", "uri"},
-        {"tasks/get", "taskId"}, {"tasks/update", "taskId"}, {"tasks/cancel", "taskId"},
-    };
-
-    for (size_t i = 0; i < COUNTOF(named); i++) {
-        if (str_eq(method, str_from(named[i].method))) {
-            return named[i].param;
-        }
-    }
-    return NULL;
-}
-
-static bool check_modern_headers(struct request *r, const struct rpc_msg *msg)
-{
-    const char *param = named_param(msg->method);
-    const json_t *name = param != NULL ? js_get(msg->params, param) : NULL;
-
-    if (!header_is(r, "Mcp-Method", msg->method, msg->raw_id)) {
-        return false;
-    }
-    return !json_is_string(name) || header_is(r, "Mcp-Name", js_str(name), msg->raw_id);
-}
+#define BODY_MAX   ((size_t)4 << 20)
+#define INLINE_MAX ((size_t)32 << 10) /* longer bodies are read on another thread */
+#define WORD_SHOWN 64                 /* bytes of a client's word that an error repeats */
 
 /* ---- the two eras -------------------------------------------------------------------------- */
 
@@ -159,13 +56,14 @@ static void serve(struct request *r, struct session *session, bool modern, struc
             session_unref(r->http->sessions, session);
         }
         request_set_header(r, "Retry-After", S("1"));
-        refuse(r, MHD_HTTP_TOO_MANY_REQUESTS, m->rpc.raw_id, RPC_INTERNAL_ERROR,
-               "At most %lld calls of this key may run at once (http.max_calls), and that many are "
-               "running, or would be with this message; wait for one to end, then call again.",
-               (long long)r->services->config->http_max_calls);
+        mcp_refuse(
+            r, MHD_HTTP_TOO_MANY_REQUESTS, m->rpc.raw_id, RPC_INTERNAL_ERROR,
+            "At most %lld calls of this key may run at once (http.max_calls), and that many are "
+            "running, or would be with this message; wait for one to end, then call again.",
+            (long long)r->services->config->http_max_calls);
         return;
     }
-    p = post_new(r, session, modern, takes_events(request_header(r, "Accept")));
+    p = post_new(r, session, modern, mcp_takes_events(r));
     p->calls = calls;
     if (!m->batch) {
         p->raw_id = arena_str(r->arena, m->rpc.raw_id);
@@ -182,51 +80,32 @@ static void serve_modern(struct request *r, struct mcp_message *m)
     struct rpc_problem problem own_problem = {0};
 
     if (msg->params != NULL && !json_is_object(msg->params)) {
-        refuse(r, MHD_HTTP_BAD_REQUEST, msg->raw_id, RPC_INVALID_PARAMS,
-               "\"params\" must be an object.");
+        mcp_refuse(r, MHD_HTTP_BAD_REQUEST, msg->raw_id, RPC_INVALID_PARAMS,
+                   "\"params\" must be an object.");
         return;
     }
     if (!check_meta(msg, &problem)) {
-        refuse_with(r, MHD_HTTP_BAD_REQUEST, msg->raw_id, &problem);
+        mcp_refuse_with(r, MHD_HTTP_BAD_REQUEST, msg->raw_id, &problem);
         return;
     }
-    if (!header_is(r, "MCP-Protocol-Version", js_str(msg->claim), msg->raw_id)) {
+    if (!mcp_check_header(r, "MCP-Protocol-Version", js_str(msg->claim), msg->raw_id)) {
         return;
     }
     if (!check_version(msg, &problem)) {
-        refuse_with(r, MHD_HTTP_BAD_REQUEST, msg->raw_id, &problem);
+        mcp_refuse_with(r, MHD_HTTP_BAD_REQUEST, msg->raw_id, &problem);
         return;
     }
-    if (!check_modern_headers(r, msg)) {
+    if (!mcp_check_modern(r, msg)) {
         return;
     }
     if (!check_method(msg->method, true)) {
-        refuse(r, MHD_HTTP_NOT_FOUND, msg->raw_id, RPC_METHOD_NOT_FOUND,
-               "There is no method \"%.*s\" here: this server offers tools, by tools/list and "
-               "tools/call.",
-               STR_ARG(utf8_head(msg->method, WORD_SHOWN)));
+        mcp_refuse(r, MHD_HTTP_NOT_FOUND, msg->raw_id, RPC_METHOD_NOT_FOUND,
+                   "There is no method \"%.*s\" here: this server offers tools, by tools/list and "
+                   "tools/call.",
+                   STR_ARG(utf8_head(msg->method, WORD_SHOWN)));
         return;
     }
     serve(r, NULL, true, m);
-}
-
-/* Codex reads both sentences. */
-static bool check_legacy_version(struct request *r, struct str raw_id)
-{
-    struct str version = request_header(r, "MCP-Protocol-Version");
-    struct buf known own_buf = {0};
-
-    if (version.len == 0 || revision_find(version) != REV_NONE) {
-        return true;
-    }
-    buf_init(&known, 256);
-    for (int rev = REV_COUNT - 1; rev > REV_NONE; rev--) {
-        buf_addf(&known, "%s%s", known.len > 0 ? ", " : "", revision_name((enum revision)rev));
-    }
-    refuse(r, MHD_HTTP_BAD_REQUEST, raw_id, RPC_LEGACY,
-           "Bad Request: Unsupported protocol version: %.*s (supported versions: %s)",
-           STR_ARG(utf8_head(version, WORD_SHOWN)), known.p);
-    return false;
 }
 
 /* NULL: it was answered. */
@@ -237,13 +116,13 @@ static struct session *find_session(struct request *r, struct str raw_id)
     struct err e;
 
     if (id.len == 0) {
-        refuse(r, MHD_HTTP_BAD_REQUEST, raw_id, RPC_LEGACY,
-               "Bad Request: No valid session ID provided");
+        mcp_refuse(r, MHD_HTTP_BAD_REQUEST, raw_id, RPC_LEGACY,
+                   "Bad Request: No valid session ID provided");
         return NULL;
     }
     s = session_find(r->http->sessions, r->caller, id, &e);
     if (s == NULL) {
-        refuse(r, MHD_HTTP_NOT_FOUND, raw_id, RPC_NO_SESSION, "%s", e.msg);
+        mcp_refuse(r, MHD_HTTP_NOT_FOUND, raw_id, RPC_NO_SESSION, "%s", e.msg);
     }
     return s;
 }
@@ -265,13 +144,13 @@ static void notify(struct session *s, struct mcp_message *m)
 
 static void refuse_batch(struct request *r)
 {
-    refuse(r, MHD_HTTP_BAD_REQUEST, STR_EMPTY, RPC_INVALID_REQUEST,
-           "This protocol version has no batches: send each message on its own.");
+    mcp_refuse(r, MHD_HTTP_BAD_REQUEST, STR_EMPTY, RPC_INVALID_REQUEST,
+               "This protocol version has no batches: send each message on its own.");
 }
 
 static void serve_note(struct request *r, struct mcp_message *m)
 {
-    struct session *s = check_legacy_version(r, STR_EMPTY) ? find_session(r, STR_EMPTY) : NULL;
+    struct session *s = mcp_check_legacy(r, STR_EMPTY) ? find_session(r, STR_EMPTY) : NULL;
 
     if (s == NULL) {
         return;
@@ -294,7 +173,7 @@ static void serve_legacy(struct request *r, struct mcp_message *m)
         serve(r, NULL, false, m);
         return;
     }
-    if (!check_legacy_version(r, raw_id)) {
+    if (!mcp_check_legacy(r, raw_id)) {
         return;
     }
     s = find_session(r, raw_id);
@@ -323,7 +202,7 @@ static bool is_notes(struct mcp_message *m)
 
 static void serve_batch(struct request *r, struct mcp_message *m)
 {
-    if (names_modern(request_header(r, "MCP-Protocol-Version"))) {
+    if (mcp_names_modern(r)) {
         refuse_batch(r);
     } else if (is_notes(m)) {
         serve_note(r, m);
@@ -340,11 +219,11 @@ static void classify(struct request *r, struct mcp_message *m)
         serve_batch(r, m);
         return;
     }
-    modern = modern || (names_modern(request_header(r, "MCP-Protocol-Version")) &&
-                        !str_eq(m->rpc.method, S("initialize")));
+    modern = modern || (mcp_names_modern(r) && !str_eq(m->rpc.method, S("initialize")));
     switch (m->rpc.kind) {
     case RPC_BAD:
-        refuse(r, MHD_HTTP_BAD_REQUEST, m->rpc.raw_id, RPC_INVALID_REQUEST, "%s", m->rpc.problem);
+        mcp_refuse(r, MHD_HTTP_BAD_REQUEST, m->rpc.raw_id, RPC_INVALID_REQUEST, "%s",
+                   m->rpc.problem);
         break;
     case RPC_REQUEST:
         if (modern) {
@@ -370,7 +249,7 @@ static void read_body(struct request *r)
     struct err e;
 
     if (mcp_read(&m, r->body, &e) < 0) {
-        refuse(r, MHD_HTTP_BAD_REQUEST, STR_EMPTY, RPC_PARSE_ERROR, "%s.", e.msg);
+        mcp_refuse(r, MHD_HTTP_BAD_REQUEST, STR_EMPTY, RPC_PARSE_ERROR, "%s.", e.msg);
         return;
     }
     classify(r, &m);
@@ -397,7 +276,7 @@ static void run_post(struct request *r)
     request_hold(r);
     if (pool_run(r->services->calls, read_body_apart, r, &e) < 0) {
         request_set_header(r, "Retry-After", S("1"));
-        refuse(r, MHD_HTTP_SERVICE_UNAVAILABLE, STR_EMPTY, RPC_INTERNAL_ERROR, "%s", e.msg);
+        mcp_refuse(r, MHD_HTTP_SERVICE_UNAVAILABLE, STR_EMPTY, RPC_INTERNAL_ERROR, "%s", e.msg);
         request_unref(r);
     }
 }
@@ -409,11 +288,11 @@ static struct session *session_of(struct request *r)
 {
     if (request_header(r, "Mcp-Session-Id").len == 0) {
         request_set_header(r, "Allow", S("POST"));
-        refuse(r, MHD_HTTP_METHOD_NOT_ALLOWED, STR_EMPTY, RPC_LEGACY,
-               "Method not allowed: without a session there is only POST.");
+        mcp_refuse(r, MHD_HTTP_METHOD_NOT_ALLOWED, STR_EMPTY, RPC_LEGACY,
+                   "Method not allowed: without a session there is only POST.");
         return NULL;
     }
-    return check_legacy_version(r, STR_EMPTY) ? find_session(r, STR_EMPTY) : NULL;
+    return mcp_check_legacy(r, STR_EMPTY) ? find_session(r, STR_EMPTY) : NULL;
 }
 
 /* What the request of a stream knows of its session, which it holds. */
@@ -464,9 +343,9 @@ static void run_get(struct request *r)
     if (s == NULL) {
         return;
     }
-    if (http_accept_q(request_header(r, "Accept"), S(EVENTS)) == 0) {
-        refuse(r, MHD_HTTP_NOT_ACCEPTABLE, STR_EMPTY, RPC_LEGACY,
-               "Not Acceptable: Client must accept text/event-stream");
+    if (http_accept_q(request_header(r, "Accept"), S(MCP_EVENTS)) == 0) {
+        mcp_refuse(r, MHD_HTTP_NOT_ACCEPTABLE, STR_EMPTY, RPC_LEGACY,
+                   "Not Acceptable: Client must accept text/event-stream");
         session_unref(r->http->sessions, s);
         return;
     }

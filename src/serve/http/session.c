@@ -104,16 +104,35 @@ void session_drop_stream(struct session *s, const struct request *r)
     }
 }
 
-void sessions_close(struct sessions *ss)
+/* With a reference for each: the end of a stream may be that of its session's user, which needs
+ * the table's lock. */
+static struct session **hold_all(struct sessions *ss, size_t *n)
 {
+    struct session **all;
     LOCKED(&ss->lock);
 
+    all = xcalloc(ss->n + 1, sizeof(struct session *));
+    *n = 0;
     for (size_t i = 0; i < BUCKETS; i++) {
         struct list *pos;
 
         list_each (pos, &ss->buckets[i]) {
-            session_set_stream(list_entry(pos, struct session, link), NULL);
+            all[*n] = list_entry(pos, struct session, link);
+            all[*n]->refs++;
+            (*n)++;
         }
+    }
+    return all;
+}
+
+void sessions_close(struct sessions *ss)
+{
+    size_t n = 0;
+    struct session **all own_mem = hold_all(ss, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        session_set_stream(all[i], NULL);
+        session_unref(ss, all[i]);
     }
 }
 
