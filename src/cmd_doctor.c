@@ -101,6 +101,23 @@ static void look_at_program(struct report *r, struct arena *a)
         STR_EMPTY);
 }
 
+static void look_at_hosts(struct report *r, const struct config *c, struct arena *a)
+{
+    struct str names = STR_EMPTY;
+
+    for (size_t i = 0; i < c->n_hosts; i++) {
+        names = arena_printf(a, "%.*s%s%.*s", STR_ARG(names), i > 0 ? ", " : "",
+                             STR_ARG(c->hosts[i].name));
+    }
+    if (c->n_hosts > 0) {
+        add(r, CHECK_OK, "ssh hosts", names, STR_EMPTY);
+    }
+    if (c->hosts_problem.len > 0) {
+        add(r, CHECK_FAIL, "ssh hosts", c->hosts_problem,
+            S("correct it; the hosts that are right work all the same"));
+    }
+}
+
 static void look_at_config(struct report *r, const struct config *c, struct arena *a)
 {
     const struct setting_doc *settings = NULL;
@@ -112,6 +129,7 @@ static void look_at_config(struct report *r, const struct config *c, struct aren
         add(r, CHECK_FAIL, "problem", c->problem,
             S("correct it; until then the tools answer this and defaults hold"));
     }
+    look_at_hosts(r, c, a);
     for (size_t i = 0; i < n; i++) {
         struct str value = config_show(c, settings[i].key, a);
         if (!str_eq(value, str_from(settings[i].fallback))) {

@@ -3,6 +3,7 @@
 
 #include "cli.h"
 #include "json/js.h"
+#include "provider/provider.h"
 #include "tools/tool.h"
 
 #define DOC_MAX (4u << 20)
@@ -121,6 +122,31 @@ static void config_doc(struct buf *to)
     }
 }
 
+static void hosts_doc(struct buf *to)
+{
+    const struct setting_doc *keys = NULL;
+    size_t n = config_host_keys(&keys);
+
+    buf_add(to,
+            S("\n## SSH hosts\n\n"
+              "Each `[[ssh]]` table of a file is one host. `REMOTE_SANDBOX_LIST` is a JSON list "
+              "of objects with the same keys; without it `REMOTE_HOST`, `REMOTE_PORT`, "
+              "`REMOTE_USER`, `REMOTE_PASSWORD`, `REMOTE_KEY_FILE` and "
+              "`REMOTE_KEY_PASSPHRASE` are one host. Those of the environment come first. What "
+              "is not given is looked up in `~/.ssh/config` (with `ssh -G` where ssh is "
+              "installed). An entry that is wrong is said by `anybox doctor` and "
+              "list_sandboxes; the others go on working.\n\n"
+              "| key | type | default | meaning |\n"
+              "| --- | --- | --- | --- |\n"));
+    for (size_t i = 0; i < n; i++) {
+        buf_addf(to, "| `%s` | %s | ", keys[i].key, keys[i].type);
+        add_code(to, keys[i].fallback);
+        buf_add(to, S(" | "));
+        add_prose(to, keys[i].help);
+        buf_add(to, S(" |\n"));
+    }
+}
+
 static void list_settings(const struct config *config, struct buf *to)
 {
     const struct setting_doc *settings = NULL;
@@ -157,6 +183,9 @@ int cmd_config(struct cli *cli, int argc, char **argv)
     buf_init(&text, DOC_MAX);
     if (markdown) {
         config_doc(&text);
+        if (provider_type(S("ssh")) != NULL) {
+            hosts_doc(&text);
+        }
         return cli_print(cli, &text);
     }
     struct config config = {0};

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/path.h"
+#include "config/hosts_own.h"
 #include "config/settings.h"
 #include "config/toml.h"
 
@@ -126,9 +127,9 @@ static const char *first_set(const char *one, const char *other)
     return is_set(one) ? one : is_set(other) ? other : NULL;
 }
 
-static const char *remote_variable(void)
+static bool has_remote(void)
 {
-    return first_set("REMOTE_HOST", "REMOTE_SANDBOX_LIST");
+    return is_set("REMOTE_HOST") || is_set("REMOTE_SANDBOX_LIST");
 }
 
 static const char *open_variable(void)
@@ -139,7 +140,7 @@ static const char *open_variable(void)
 /* Where exactly one of the programs that we replace is configured, its tools. */
 static struct str toolset_of_seeds(void)
 {
-    bool remote = remote_variable() != NULL;
+    bool remote = has_remote();
     bool open = open_variable() != NULL;
 
     if (remote == open) {
@@ -241,10 +242,12 @@ void config_load(struct config *c, const struct config_flags *flags)
     c->program = arena_str(&c->arena, path_base(flags->program));
     home = arena_str(&c->arena, config_home(&c->arena));
     settings_defaults(c);
+    hosts_from_env(c);
     read_files(c, flags->config_file, home);
+    hosts_finish(c);
     settings_from_env(c);
     choose_toolset(c, flags->toolset);
-    c->not_yet = str_from(remote_variable() != NULL ? remote_variable() : open_variable());
+    c->not_yet = str_from(open_variable());
     find_folders(c, home);
 }
 

@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "config/hosts.h"
 
 struct config {
     struct arena arena; /* owns every string here */
@@ -78,6 +79,13 @@ struct config {
     struct str not_yet; /* empty, or the variable that names a backend which this version
                             * cannot reach: no local box is made by itself in its place */
     struct str problem; /* empty, or the sentence that tools answer */
+
+    struct config_host *hosts; /* SSH hosts that are right, in the configured order */
+    size_t n_hosts;
+    struct str hosts_problem; /* empty, or what is wrong with the others */
+    int64_t hosts_more;       /* how many are wrong besides the one in hosts_problem */
+    int64_t remote_list_len;  /* of REMOTE_SANDBOX_LIST; 0: not set */
+    bool remote_host_set;     /* REMOTE_HOST */
 };
 
 /* One setting as documentation sees it. */
@@ -89,6 +97,8 @@ struct setting_doc {
     const char *help;
 };
 size_t config_settings(const struct setting_doc **out);
+/* The same for the keys of a [[ssh]] table. */
+size_t config_host_keys(const struct setting_doc **out);
 
 struct config_flags { /* from the command line; empty: not given */
     struct str config_file;

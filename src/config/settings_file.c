@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/path.h"
+#include "config/hosts_own.h"
 #include "config/settings_own.h"
 
 /* The value as the sentence shows it. */
@@ -99,7 +100,7 @@ static bool is_near(struct str a, struct str b, size_t *best)
     return true;
 }
 
-/* "[server], [log] and [local]". The rows of a section stand together. */
+/* "[server], [log], [local] and [[ssh]]". The rows of a section stand together. */
 static void add_sections(struct buf *to)
 {
     struct str held = STR_EMPTY; /* until it is known whether it is the last one */
@@ -115,7 +116,7 @@ static void add_sections(struct buf *to)
         }
         held = section;
     }
-    buf_addf(to, " and [%.*s]", STR_ARG(held));
+    buf_addf(to, ", [%.*s] and [[ssh]]", STR_ARG(held));
 }
 
 static int fail_section(const struct toml_value *v, struct str file, struct err *e)
@@ -282,6 +283,10 @@ void settings_from_file(struct config *c, struct str file, const struct toml_val
     struct err e;
 
     for (const struct toml_value *v = root->first; v != NULL; v = v->next) {
+        if (str_eq(v->key, S("ssh"))) {
+            hosts_from_file(c, file, v);
+            continue;
+        }
         if (v->type != TOML_TABLE) {
             bool is_section = has_section(v->key);
 

@@ -26,6 +26,7 @@
 #include "config/config.h"
 #include "core/boxes_own.h"
 #include "core/output.h"
+#include "provider/hosts.h"
 
 #define SWEEP_EVERY_MS 60000
 #define ENDED_KEPT_MS  (24ll * 60 * 60 * 1000)
@@ -89,14 +90,77 @@ static struct provider *open_local(const struct config *config, struct err *e)
     return ops->open(&conf, e);
 }
 
+static struct ssh_host host_of(const struct config_host *h)
+{
+    return (struct ssh_host){
+        .name = h->name,
+        .host = h->host,
+        .port = (int32_t)h->port,
+        .user = h->user,
+        .key_file = h->key_file,
+        .key_passphrase = h->key_passphrase,
+        .key_passphrase_file = h->key_passphrase_file,
+        .key_passphrase_command = h->key_passphrase_command,
+        .password = h->password,
+        .password_file = h->password_file,
+        .password_command = h->password_command,
+        .no_agent = h->no_agent != 0,
+        .fallback = h->fallback != 0,
+        .trust = h->strict != 0 ? SSH_TRUST_STRICT : SSH_TRUST_NEW,
+        .known_hosts = h->known_hosts,
+        .host_key_alias = h->host_key_alias,
+        .proxy_jump = h->proxy_jump,
+        .proxy_command = h->proxy_command,
+        .connect_timeout_s = (int32_t)h->connect_timeout_s,
+    };
+}
+
+/* The hosts of the configuration; NULL: there are none, or this build cannot reach any. */
+static struct provider *open_ssh(const struct config *config, struct err *e)
+{
+    const struct provider_ops *ops = provider_type(S("ssh"));
+    struct arena scratch own_arena = {0};
+    struct ssh_host *items;
+    struct ssh_hosts hosts;
+    struct provider_conf conf;
+
+    if (ops == NULL || config->n_hosts == 0) {
+        return NULL;
+    }
+    arena_init(&scratch, 4u << 20);
+    items = arena_alloc(&scratch, config->n_hosts, sizeof(*items));
+    for (size_t i = 0; i < config->n_hosts; i++) {
+        items[i] = host_of(&config->hosts[i]);
+    }
+    hosts = (struct ssh_hosts){items, config->n_hosts};
+    conf = (struct provider_conf){
+        .name = S("ssh"),
+        .state_dir = config->state_dir,
+        .program_dir = proc_self_dir(&scratch),
+        .config_file = config->file,
+        .ssh = &hosts,
+    };
+    return ops->open(&conf, e);
+}
+
 struct boxes *boxes_new(const struct config *config, struct store *store, struct err *e)
 {
-    struct provider *local = open_local(config, e);
+    struct provider *(*const opens[])(const struct config *, struct err *) = {open_local, open_ssh};
+    struct provider *opened[COUNTOF(opens)];
+    struct err why = {0};
+    size_t n = 0;
 
     /* A provider that cannot be opened must not keep the server from starting: the tools
      * that need it say why. */
-    return boxes_new_with(config, store, &local, local != NULL ? 1 : 0,
-                          local != NULL ? NULL : e->msg);
+    for (size_t i = 0; i < COUNTOF(opens); i++) {
+        struct provider *p = opens[i](config, &why);
+
+        if (p != NULL) {
+            opened[n++] = p;
+        }
+    }
+    *e = why;
+    return boxes_new_with(config, store, opened, n, n > 0 ? NULL : why.msg);
 }
 
 void boxes_free(struct boxes *bs)

@@ -286,6 +286,31 @@ static struct box *make_default(struct boxes *bs, const struct ctx *ctx, struct 
     return NULL;
 }
 
+/* Whoever configured another machine does not expect commands to run on this one. */
+static int refuse_other(const struct config *c, struct err *e)
+{
+    if (c->not_yet.len > 0) {
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%.*s is set, but this version of anybox cannot reach that backend yet, and "
+                       "it does not run your commands on this machine instead unless asked: call "
+                       "create_sandbox for a local sandbox, or unset the variable",
+                       STR_ARG(c->not_yet));
+    }
+    if (c->hosts_problem.len > 0) {
+        return err_set(e, ERR_INVALID,
+                       "Sandbox configuration error: %.*s. Commands do not run on this machine "
+                       "instead unless you call create_sandbox",
+                       STR_ARG(c->hosts_problem));
+    }
+    if (c->n_hosts > 0) {
+        return err_set(e, ERR_UNSUPPORTED,
+                       "SSH hosts are configured, but this anybox was built without SSH, and it "
+                       "does not run your commands on this machine instead unless you call "
+                       "create_sandbox");
+    }
+    return 0;
+}
+
 static struct box *find_active(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
                                const struct box_want *want, struct box_row *row, struct err *e)
 {
@@ -309,13 +334,7 @@ static struct box *find_active(struct boxes *bs, const struct ctx *ctx, struct s
         (void)name_fail_none(bs, ctx, scope, e);
         return NULL;
     }
-    /* Whoever configured another machine does not expect commands to run on this one. */
-    if (bs->config->not_yet.len > 0) {
-        (void)err_set(e, ERR_UNSUPPORTED,
-                      "%.*s is set, but this version of anybox cannot reach that backend yet, and "
-                      "it does not run your commands on this machine instead unless asked: call "
-                      "create_sandbox for a local sandbox, or unset the variable",
-                      STR_ARG(bs->config->not_yet));
+    if (refuse_other(bs->config, e) < 0) {
         return NULL;
     }
     return make_default(bs, ctx, scope, want, row, e);

@@ -186,6 +186,29 @@ static json_t *config_problem(struct str problem)
     return o;
 }
 
+/* A host that is configured wrongly does not hide the others. */
+static void add_hosts_problem(const struct config *config, json_t *o)
+{
+    json_t *diagnostics;
+
+    if (config->hosts_problem.len == 0) {
+        return;
+    }
+    answer_str(o, "error", config->hosts_problem);
+    answer_str(o, "hint",
+               S("Correct the file or variable that the error names, then restart the server. "
+                 "Hosts that are right are listed and work."));
+    diagnostics = json_object();
+    (void)json_object_set_new(diagnostics, "REMOTE_SANDBOX_LIST_set",
+                              json_boolean(config->remote_list_len > 0));
+    (void)json_object_set_new(diagnostics, "REMOTE_SANDBOX_LIST_length",
+                              json_integer(config->remote_list_len));
+    (void)json_object_set_new(diagnostics, "REMOTE_HOST_set",
+                              json_boolean(config->remote_host_set));
+    answer_str(diagnostics, "init_error", config->hosts_problem);
+    (void)json_object_set_new(o, "diagnostics", diagnostics);
+}
+
 static int run(struct call *c, const void *given, json_t **out, struct err *e)
 {
     const struct args *args = given;
@@ -210,6 +233,7 @@ static int run(struct call *c, const void *given, json_t **out, struct err *e)
     }
     mark_active(&l);
     *out = json_object();
+    add_hosts_problem(c->services->config, *out);
     (void)json_object_set_new(*out, "active_sandbox",
                               l.active.len > 0 ? js_string(l.active) : json_null());
     (void)json_object_set(*out, "sandboxes", list);

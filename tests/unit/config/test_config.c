@@ -196,7 +196,7 @@ static void mistakes_name_file_line_and_remedy(void **state)
                                     "\"memory\"?"},
         {"[lcoal]\nmemory = 1\n", "1:2: unknown section [lcoal], did you mean [local]?"},
         {"[kubernetes]\n", "1:2: unknown section [kubernetes]; there are [server], [auth], [http], "
-                           "[audit], [log], [defaults] and [local]"},
+                           "[audit], [log], [defaults], [local] and [[ssh]]"},
         {"[log]\nbananas = 1\n", "2:1: unknown key \"bananas\" in [log]"},
         {"pids = 20\n", "1:1: unknown key \"pids\"; it belongs in [local]"},
         {"[server]\npids = 20\n", "2:1: unknown key \"pids\" in [server]; it belongs in [local]"},
@@ -311,8 +311,8 @@ static void the_toolset_has_its_order(void **state)
     setenv("REMOTE_HOST", "  ", 1);
     assert_str(load(p, (struct config_flags){0})->toolset, S("default"));
     assert_str(load(p, (struct config_flags){0})->not_yet, S(""));
-    setenv("REMOTE_HOST", "gpu1", 1);
-    assert_str(load(p, (struct config_flags){0})->not_yet, S("REMOTE_HOST"));
+    setenv("OPENSANDBOX_SERVER", "http://x", 1);
+    assert_str(load(p, (struct config_flags){0})->not_yet, S("OPENSANDBOX_SERVER"));
 }
 
 static void the_state_folder_has_its_order(void **state)

@@ -56,12 +56,16 @@ static void another_backend_is_not_replaced_by_this_machine(void **state)
     struct str id;
     struct err e;
 
-    w->config.not_yet = S("REMOTE_HOST");
-    struct box *box = boxes_find(w->one.boxes, &w->ctx, &w->one.scope, &want, &id, &e);
-
-    assert_null(box);
-    assert_int_equal(e.kind, ERR_UNSUPPORTED);
-    assert_non_null(strstr(e.msg, "REMOTE_HOST is set"));
+    w->config.not_yet = S("OPENSANDBOX_SERVER");
+    assert_fails(world_find(w, &w->one, want, &id, &e), &e, ERR_UNSUPPORTED,
+                 "OPENSANDBOX_SERVER is set");
+    w->config.not_yet = STR_EMPTY;
+    w->config.hosts_problem = S("REMOTE_PORT: port must be a number");
+    assert_fails(world_find(w, &w->one, want, &id, &e), &e, ERR_INVALID,
+                 "Sandbox configuration error: REMOTE_PORT");
+    w->config.hosts_problem = STR_EMPTY;
+    w->config.n_hosts = 1;
+    assert_fails(world_find(w, &w->one, want, &id, &e), &e, ERR_UNSUPPORTED, "without SSH");
     assert_int_equal(fake_living(&w->fake), 0);
 }
 
