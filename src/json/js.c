@@ -11,6 +11,7 @@
 #define DUMP_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY)
 #define REAL_SIZE  64 /* of a real as jansson writes it */
 #define REASON_MAX ((size_t)256)
+#define VALUES_MAX ((size_t)100000) /* each of them takes up to a hundred bytes of memory */
 
 static int set_error(struct err *e, const json_error_t *error)
 {
@@ -22,12 +23,41 @@ static int set_error(struct err *e, const json_error_t *error)
                    error->column, STR_ARG(buf_str(&reason)));
 }
 
+/* Counts what stands before a value: a text of nothing but those becomes twenty times as long
+ * in memory. Texts that are too short to have so many are not looked at. */
+static bool has_too_many(struct str text)
+{
+    bool quoted = false;
+    size_t n = 1;
+
+    if (text.len < 2 * VALUES_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.p[i];
+
+        if (c == '"') {
+            quoted = !quoted;
+        } else if (quoted && c == '\\') {
+            i++;
+        } else if (!quoted && (c == ',' || c == '[' || c == '{')) {
+            n++;
+        }
+    }
+    return n > VALUES_MAX;
+}
+
 json_t *js_parse(const char *text, size_t len, struct err *e)
 {
     struct buf repaired own_buf = {0};
     json_error_t error;
     json_t *v;
 
+    if (has_too_many((struct str){text, len})) {
+        (void)err_set(e, ERR_INVALID, "too much JSON: there are more than %zu values in it",
+                      VALUES_MAX);
+        return NULL;
+    }
     /* jansson takes NULL for a mistake in the call. */
     v = json_loadb(text ? text : "", text ? len : 0, LOAD_FLAGS, &error);
     if (v == NULL && repair_text((struct str){text, len}, &repaired)) {

@@ -18,8 +18,8 @@
  * Parses one JSON text. Lenient where clients are careless and strict elsewhere:
  * invalid UTF-8 and lone surrogate escapes become U+FFFD, integers beyond 64 bits
  * become reals, "\u0000" is kept in values, of repeated keys the last one counts.
- * Anything else that is not JSON is ERR_INVALID with line and column. `text` stays as
- * it is: such repairs are made in a copy, and only when they are needed.
+ * Anything else that is not JSON is ERR_INVALID with line and column, and so are more than
+ * 100,000 values. `text` stays as it is: such repairs are made in a copy, and only when they are needed.
  */
 json_t *js_parse(const char *text, size_t len, struct err *e) MUST_CHECK;
 

@@ -128,6 +128,33 @@ def test_slow_readers_of_files_leave_threads_to_others(serve):
     theirs.tool("delete_sandbox", sandbox_name="work", force=True)
 
 
+def test_bodies_of_one_key_have_a_limit_together(serve):
+    served = serve()
+    body, before = bytes(15 << 20), served.memory()
+    wires = []
+    for _ in range(12):
+        wires.append(served.wire())
+        wires[-1].send(served.request("POST", "/mcp/tools/list_sandboxes", headers={"Content-Length": str(len(body) + 1)}) + body)
+    assert served.send("POST", "/mcp/tools/list_sandboxes", key=TWO).status == 200
+    assert served.memory() - before < 160 << 20
+    for wire in wires:
+        wire.send(b" ")
+    statuses = [wire.reply().status for wire in wires]
+    assert statuses.count(429) == 12 - statuses.count(400) == 4, statuses
+    for wire in wires:
+        wire.close()
+    assert served.send("POST", "/mcp/tools/list_sandboxes", body=b"{" + b" " * (15 << 20) + b"}").status == 200
+
+
+def test_a_message_of_nothing_but_values_costs_no_memory(serve):
+    served = serve()
+    before = served.memory()
+    for values in b"0," * 2000000, b"[],[" * 900000, b'"",' * 1300000:
+        reply = served.post(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":[' + values + b"0]}}")
+        assert reply.status == 400 and "too much JSON" in reply.json()["error"]["message"]
+    assert served.memory() - before < 16 << 20
+
+
 def test_connections_leave_descriptors_to_calls(serve):
     served = serve(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)))
     Modern(served).tool("create_sandbox", name="work")

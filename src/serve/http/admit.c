@@ -315,6 +315,15 @@ void admit_refuse_length(struct live *l)
                  (l->pub.route->flags & ROUTE_UPLOAD) != 0 ? " (http.max_upload)" : "");
 }
 
+void admit_refuse_bodies(struct live *l, long long max)
+{
+    request_set_header(&l->pub, "Retry-After", S("1"));
+    (void)refuse(l, MHD_HTTP_TOO_MANY_REQUESTS, "limit",
+                 "The bodies that this key is sending at once are longer than %lld bytes together; "
+                 "wait for one to be answered, then send this one again.",
+                 max);
+}
+
 static bool check_size(struct live *l)
 {
     size_t max = request_body_max(&l->pub);

@@ -12,5 +12,7 @@
 bool admit(struct live *l, const char *method);
 /* 413: the body turned out to be longer than its route takes. */
 void admit_refuse_length(struct live *l);
+/* 429: all bodies of this key together are. */
+void admit_refuse_bodies(struct live *l, long long max);
 
 #endif

@@ -27,6 +27,7 @@
 
 #define POOL_SIZE    ((size_t)7 << 10) /* of a connection: headers, and chunks on their way out */
 #define DISCARD_MAX  (16ll << 20)      /* of a body that nobody wants */
+#define BODIES_MAX   (128ll << 20)     /* bodies of one key that are in memory */
 #define BODY_RATE    1024              /* bytes a second that a body must have in the long run */
 #define LOOK_MS      5000              /* how often we look for slow clients, at least */
 #define STACK_SIZE   ((size_t)512 << 10)
@@ -295,6 +296,23 @@ static bool is_endless(const struct live *l)
     return l->received > read && l->received - read > DISCARD_MAX;
 }
 
+static void keep_body(struct live *l, struct str bytes)
+{
+    long long all = atomic_fetch_add(&l->pub.caller->body_bytes, (long long)bytes.len);
+
+    l->body_counted += bytes.len;
+    buf_add(&l->body, bytes);
+    if (l->body.cut) {
+        admit_refuse_length(l);
+    } else if (all + (long long)bytes.len > BODIES_MAX) {
+        admit_refuse_bodies(l, BODIES_MAX);
+    } else {
+        return;
+    }
+    live_free_body(l);
+    l->phase = LIVE_DISCARD;
+}
+
 static enum MHD_Result on_body(struct live *l, const char *bytes, size_t *n)
 {
     size_t taken = *n;
@@ -302,12 +320,7 @@ static enum MHD_Result on_body(struct live *l, const char *bytes, size_t *n)
     if (l->phase == LIVE_UPLOAD) {
         taken = flow_push(l, bytes, *n);
     } else if (l->phase == LIVE_BODY && l->pub.route->body_max > 0) {
-        buf_add(&l->body, (struct str){bytes, *n});
-        if (l->body.cut) {
-            admit_refuse_length(l);
-            buf_fini(&l->body);
-            l->phase = LIVE_DISCARD;
-        }
+        keep_body(l, (struct str){bytes, *n});
     }
     l->received += taken;
     if (l->conn != NULL) {

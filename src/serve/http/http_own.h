@@ -109,8 +109,9 @@ struct live {
     } * kept;
     size_t n_kept;
     struct buf body;
-    struct str origin; /* allowed by http.cors_origins: named in the answer */
-    bool patient;      /* a client that stops to send is not gone */
+    size_t body_counted; /* of it in caller.body_bytes */
+    struct str origin;   /* allowed by http.cors_origins: named in the answer */
+    bool patient;        /* a client that stops to send is not gone */
 
     pthread_mutex_t lock; /* guards the rest */
     bool suspended, answered, gone;
@@ -136,6 +137,7 @@ struct live {
 #define LIVE_OF(r) CONTAINER_OF(r, struct live, pub)
 
 struct live *live_new(struct http *h, const char *uri);
+void live_free_body(struct live *l);
 /* False: its last reference was given back already. */
 bool live_try_hold(struct live *l);
 /* Gives the response to libmicrohttpd, now or when it asks next. Takes it over. False: nobody

@@ -90,17 +90,26 @@ void request_unref(struct request *r)
     }
     flow_free(l->flow);
     stream_free(l->stream);
-    buf_fini(&l->body);
+    live_free_body(l);
     arena_fini(&l->arena);
     (void)pthread_mutex_destroy(&l->lock);
     free(l);
     (void)atomic_fetch_sub(&h->n_live, 1);
 }
 
+void live_free_body(struct live *l)
+{
+    l->pub.body = STR_EMPTY;
+    buf_fini(&l->body);
+    if (l->body_counted > 0) {
+        (void)atomic_fetch_sub(&l->pub.caller->body_bytes, (long long)l->body_counted);
+        l->body_counted = 0;
+    }
+}
+
 void request_drop_body(struct request *r)
 {
-    r->body = STR_EMPTY;
-    buf_fini(&LIVE_OF(r)->body);
+    live_free_body(LIVE_OF(r));
 }
 
 bool request_waits(struct request *r)

@@ -46,10 +46,11 @@ enum http_method { /* bits, so that a route can take several */
 
 /* Who asks: one per key, for as long as the server runs. */
 struct caller {
-    struct str name;    /* of the key, for logs; "" when keys are off */
-    struct scope scope; /* .owner says whose boxes are meant */
-    atomic_int n_calls; /* under way; see caller_enter() */
-    atomic_int n_files; /* see request_enter_file() */
+    struct str name;         /* of the key, for logs; "" when keys are off */
+    struct scope scope;      /* .owner says whose boxes are meant */
+    atomic_int n_calls;      /* under way; see caller_enter() */
+    atomic_int n_files;      /* see request_enter_file() */
+    atomic_llong body_bytes; /* in memory, of all its requests */
 };
 
 struct http;

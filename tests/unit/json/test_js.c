@@ -114,7 +114,7 @@ static void refuses_what_is_not_json(void **state)
 
 static void bounds_the_depth(void **state)
 {
-    const size_t depth = 100000;
+    const size_t depth = 90000;
     char *text own_mem = xmalloc(2 * depth);
     struct err e;
     json_t *deep, *flat;
@@ -128,6 +128,31 @@ static void bounds_the_depth(void **state)
     flat = js_parse(text + depth - 1000, 2000, &e);
     assert_non_null(flat);
     json_decref(flat);
+}
+
+static void bounds_the_number_of_values(void **state)
+{
+    const size_t len = 400000;
+    char *text own_mem = xmalloc(len);
+    struct err e;
+    json_t *v;
+
+    (void)state;
+    for (size_t i = 0; i < len; i++) {
+        text[i] = i % 2 == 0 ? '0' : ',';
+    }
+    text[0] = '[';
+    text[len - 1] = ']';
+    v = js_parse(text, len, &e);
+    assert_null(v);
+    assert_non_null(strstr(e.msg, "too much JSON"));
+    /* In a string they are what they are. */
+    text[0] = text[len - 1] = '"';
+    text[2] = '\\';
+    text[3] = '"';
+    v = js_parse(text, len, &e);
+    assert_true(json_is_string(v));
+    json_decref(v);
 }
 
 static void parses_nothing(void **state)
@@ -220,6 +245,7 @@ int main(void)
         cmocka_unit_test(a_huge_integer_leaves_its_neighbours_alone),
         cmocka_unit_test(refuses_what_is_not_json),
         cmocka_unit_test(bounds_the_depth),
+        cmocka_unit_test(bounds_the_number_of_values),
         cmocka_unit_test(parses_nothing),
         cmocka_unit_test(escapes_what_ends_lines_or_is_not_seen),
         cmocka_unit_test(dumps_into_a_full_buffer),
