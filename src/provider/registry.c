@@ -4,11 +4,13 @@
 #if HAVE_LOCAL
 #    include "provider/local/local.h"
 #endif
+#include "provider/ssh/ssh.h"
 
 const struct provider_ops *const provider_types[] = {
 #if HAVE_LOCAL
     &local_ops,
 #endif
+    &ssh_ops,
     NULL,
 };
 

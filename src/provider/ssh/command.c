@@ -1,0 +1,176 @@
+#include "provider/ssh/command.h"
+
+#include <string.h>
+
+#define KEEPER_SLACK_S 3 /* the host's clock runs out after ours, which knows better what to do */
+#define GRACE_S        2
+
+void command_quote(struct buf *out, struct str word)
+{
+    buf_addc(out, '\'');
+    for (size_t i = 0; i < word.len; i++) {
+        if (word.p[i] == '\'') {
+            buf_add(out, S("'\\''"));
+        } else {
+            buf_addc(out, word.p[i]);
+        }
+    }
+    buf_addc(out, '\'');
+}
+
+/* One word for sh, fish and csh alike. They differ in what a backslash, a newline and an
+ * exclamation mark mean inside quotes: those become what printf's %b reads. */
+static void encode(struct buf *out, struct str word)
+{
+    buf_addc(out, '\'');
+    for (size_t i = 0; i < word.len; i++) {
+        unsigned char c = (unsigned char)word.p[i];
+
+        if (c == '\'' || c == '\\' || c == '!' || c < 32) {
+            buf_addf(out, "'\\\\'0%03o", c);
+        } else {
+            buf_addc(out, (char)c);
+        }
+    }
+    buf_addc(out, '\'');
+}
+
+/* ---- the script that bash runs ------------------------------------------------------------ */
+
+static void add_cwd(struct buf *script, struct str cwd, const char *mark)
+{
+    if (cwd.len == 0) {
+        return;
+    }
+    buf_add(script, S("cd -- "));
+    if (cwd.p[0] == '~' && (cwd.len == 1 || cwd.p[1] == '/')) {
+        buf_add(script, S("\"$HOME\""));
+        cwd = str_skip(cwd, 1);
+    }
+    if (cwd.len > 0) {
+        command_quote(script, cwd);
+    }
+    buf_addf(script, " 2>/dev/null||{ printf %%s\\\\n %scd >&2;exit 125;};", mark);
+}
+
+static int add_env(struct buf *script, const struct str *env, size_t n, struct err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct str value;
+        struct str name = str_cut(env[i], '=', &value);
+
+        for (size_t k = 0; k < name.len; k++) {
+            char c = name.p[k];
+            bool good = c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                        (k > 0 && c >= '0' && c <= '9');
+
+            if (!good) {
+                return err_set(e, ERR_INVALID,
+                               "\"%.*s\" is not the name of a variable: letters, digits and _, "
+                               "not beginning with a digit",
+                               STR_ARG(str_head(name, 64)));
+            }
+        }
+        if (name.len == 0 || value.p == NULL) {
+            return err_set(e, ERR_INVALID, "a variable is NAME=value");
+        }
+        buf_addf(script, "export %.*s=", STR_ARG(name));
+        command_quote(script, value);
+        buf_addc(script, ';');
+    }
+    return 0;
+}
+
+/* Without "timeout" a process of the script's own keeps the time. */
+static void add_keeper(struct buf *script, long long seconds)
+{
+    buf_addf(script,
+             "(sleep %lld;kill -9 -$$||kill -9 $$) </dev/null >/dev/null 2>&1 & "
+             "trap \"kill $! 2>/dev/null\" EXIT;",
+             seconds);
+}
+
+static int add_script(struct buf *script, const struct facts *facts, const struct exec_req *req,
+                      const char *mark, struct err *e)
+{
+    /* timeout makes itself the leader of the command's group; else the shell is that. */
+    buf_addf(script, "printf %%s\\\\n \"%s $%s\";", mark,
+             facts->has_timeout && req->timeout_ms > 0 ? "PPID" : "$");
+    add_cwd(script, req->cwd, mark);
+    buf_addf(script, "printf %%s\\\\n %s >&2;", mark);
+    if (add_env(script, req->env, req->n_env, e) < 0) {
+        return -1;
+    }
+    if (!facts->has_timeout && req->timeout_ms > 0) {
+        add_keeper(script, req->timeout_ms / 1000 + KEEPER_SLACK_S);
+    }
+    if (req->shell == SHELL_NONE) {
+        buf_add(script, S("exec"));
+        for (size_t i = 0; i < req->n_argv; i++) {
+            buf_addc(script, ' ');
+            command_quote(script, req->argv[i]);
+        }
+        return 0;
+    }
+    buf_add(script, S("eval "));
+    command_quote(script, req->command);
+    return 0;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+static bool has_nul(const struct exec_req *req)
+{
+    bool found = str_has(req->command, '\0') || str_has(req->cwd, '\0');
+
+    for (size_t i = 0; i < req->n_argv; i++) {
+        found = found || str_has(req->argv[i], '\0');
+    }
+    for (size_t i = 0; i < req->n_env; i++) {
+        found = found || str_has(req->env[i], '\0');
+    }
+    return found;
+}
+
+int command_build(const struct facts *facts, const struct exec_req *req, const char *mark,
+                  struct buf *out, struct err *e)
+{
+    struct buf script own_buf = {0};
+    const char *shell = req->shell != SHELL_SH && facts->has_bash ? "bash" : "sh";
+
+    if (has_nul(req)) {
+        return err_set(e, ERR_INVALID, "a command, folder or variable cannot hold a NUL byte");
+    }
+    buf_init(&script, COMMAND_LINE_MAX);
+    if (add_script(&script, facts, req, mark, e) < 0) {
+        return -1;
+    }
+    buf_add(out, S("exec "));
+    if (facts->has_timeout && req->timeout_ms > 0) {
+        buf_addf(out, "timeout -k %d %lld ", GRACE_S,
+                 (long long)((req->timeout_ms + 999) / 1000 + KEEPER_SLACK_S));
+    }
+    if (facts->is_plain_shell) {
+        buf_addf(out, "%s -c ", shell);
+        command_quote(out, buf_str(&script));
+    } else {
+        buf_addf(out, "%s -c 'eval \"$(printf %%b \"$0\")\"' ", shell);
+        encode(out, buf_str(&script));
+    }
+    if (script.cut || out->cut) {
+        return err_set(e, ERR_LIMIT,
+                       "the command with its environment is too long for an SSH host: at most %u "
+                       "bytes once quoted. Write it to a file with write_remote_file and run that",
+                       COMMAND_LINE_MAX);
+    }
+    return 0;
+}
+
+void command_build_kill(long group, int grace_ms, struct buf *out)
+{
+    buf_addf(out,
+             "exec sh -c 'kill -s TERM -- -%ld;kill -s TERM %ld;i=0;"
+             "while [ $i -lt %d ]&&kill -s 0 -- -%ld;do sleep 0.1;i=$((i+1));done;"
+             "kill -s KILL -- -%ld;kill -s KILL %ld;pkill -KILL -s %ld' >/dev/null",
+             group, group, grace_ms / 100, group, group, group, group);
+}

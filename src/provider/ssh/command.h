@@ -1,0 +1,29 @@
+/*
+ * command.h - the text that a login shell on the host is given to run a command.
+ *
+ * sshd hands one text to the user's login shell, whichever that is. Everything that comes
+ * from outside is quoted; a shell that does not read sh's quoting gets it encoded. The text
+ * starts `timeout` where the host has it, so that the command's time is kept there too, and
+ * then bash (or sh), which first prints a marker to both streams: what came before it is
+ * the login shell's noise and no output of the command.
+ */
+#ifndef PROVIDER_SSH_COMMAND_H
+#define PROVIDER_SSH_COMMAND_H
+
+#include "base/buf.h"
+#include "provider/provider.h"
+#include "provider/ssh/machine.h"
+
+#define MARK_SIZE        33
+#define COMMAND_LINE_MAX (120u << 10) /* execve: one string of at most 128 KiB */
+
+/* Adds `word` so that sh reads it as one word. */
+void command_quote(struct buf *out, struct str word);
+/* The whole text. ERR_LIMIT when it is too long, ERR_INVALID for a NUL or a bad variable. */
+int command_build(const struct facts *facts, const struct exec_req *req, const char *mark,
+                  struct buf *out, struct err *e) MUST_CHECK;
+/* The text that ends the session of a command: TERM, KILL after the grace. `group` is what
+ * its marker told. */
+void command_build_kill(long group, int grace_ms, struct buf *out);
+
+#endif

@@ -1,0 +1,496 @@
+/* Files by SFTP: looking, reading, folders, removing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/path.h"
+#include "provider/ssh/own.h"
+#include "provider/ssh/sftp_file.h"
+
+#define DEPTH_MAX   128
+#define ENTRIES_MAX 100000 /* of one folder that are sorted */
+
+/* ---- the pieces --------------------------------------------------------------------------- */
+
+int file_begin(struct file_job *j, struct box *b, const struct ctx *ctx, struct str path,
+               struct err *e)
+{
+    struct facts facts;
+
+    if (path.len == 0 || path.len >= PATH_MAX_REMOTE || str_has(path, '\0')) {
+        return err_set(e, ERR_INVALID, "a path has 1 to %d bytes and no NUL", PATH_MAX_REMOTE - 1);
+    }
+    j->machine = machine_of(b);
+    j->ctx = ctx;
+    j->given = path;
+    if (ssh_facts(j->machine, ctx, &facts, e) < 0) {
+        return -1;
+    }
+    j->path = path_tilde(ctx->arena, path, facts.home);
+    j->sftp = sftp_take(j->machine, ctx, e);
+    return j->sftp != NULL ? 0 : -1;
+}
+
+void file_end(struct file_job *j)
+{
+    sftp_give(j->machine, j->sftp);
+}
+
+int file_simple(struct file_job *j, enum sftp_type type, struct str path, const char *doing,
+                struct err *e)
+{
+    struct sftp_packet p;
+    uint32_t id = sftp_begin(j->sftp, type);
+
+    sftp_text(j->sftp, path);
+    if (type == SFTP_MKDIR) {
+        sftp_u32(j->sftp, 0); /* no attributes */
+    }
+    if (sftp_ask(j->sftp, j->ctx, id, &p, e) < 0) {
+        return -1;
+    }
+    return sftp_status_of(&p) == SFTP_OK ? 0 : sftp_fail(&p, doing, path, e);
+}
+
+int file_look(struct file_job *j, enum sftp_type type, struct str path, struct file_info *out,
+              struct err *e)
+{
+    struct sftp_packet p;
+    uint32_t id = sftp_begin(j->sftp, type);
+
+    sftp_text(j->sftp, path);
+    if (sftp_ask(j->sftp, j->ctx, id, &p, e) < 0) {
+        return -1;
+    }
+    if (p.type != SFTP_ATTRS) {
+        return sftp_fail(&p, "look at", path, e);
+    }
+    struct sftp_in in = {.rest = p.body};
+    *out = (struct file_info){.path = arena_str(j->ctx->arena, path)};
+    sftp_get_attrs(&in, out);
+    return in.bad ? sftp_bad(j->sftp, e) : 0;
+}
+
+int file_open(struct file_job *j, enum sftp_type type, struct str path, uint32_t flags, mode_t mode,
+              struct str *handle, struct err *e)
+{
+    struct sftp_packet p;
+    uint32_t id = sftp_begin(j->sftp, type);
+
+    sftp_text(j->sftp, path);
+    if (type == SFTP_OPEN) {
+        sftp_u32(j->sftp, flags);
+        sftp_u32(j->sftp, mode != 0 ? 4 : 0); /* the attribute "permissions", or none */
+        if (mode != 0) {
+            sftp_u32(j->sftp, mode);
+        }
+    }
+    if (sftp_ask(j->sftp, j->ctx, id, &p, e) < 0) {
+        return -1;
+    }
+    if (p.type != SFTP_HANDLE) {
+        return sftp_fail(&p, "open", path, e);
+    }
+    struct sftp_in in = {.rest = p.body};
+    *handle = arena_str(j->ctx->arena, sftp_get_text(&in));
+    return in.bad ? sftp_bad(j->sftp, e) : 0;
+}
+
+int file_close(struct file_job *j, struct str handle, struct err *e)
+{
+    return file_simple(j, SFTP_CLOSE, handle, "close", e);
+}
+
+/* ---- stat ------------------------------------------------------------------------------------ */
+
+static int ssh_stat(struct box *b, const struct ctx *ctx, struct str path, struct file_info *out,
+                    struct err *e)
+{
+    struct file_job j own_job = {0};
+
+    if (file_begin(&j, b, ctx, path, e) < 0 || file_look(&j, SFTP_LSTAT, j.path, out, e) < 0) {
+        return -1;
+    }
+    out->path = arena_str(ctx->arena, path);
+    return 0;
+}
+
+/* ---- list ------------------------------------------------------------------------------------ */
+
+struct listing {
+    struct file_job *job;
+    const struct list_req *req;
+    file_info_fn *each;
+    void *arg;
+    uint32_t n;
+    bool more;
+};
+
+struct entries {
+    struct file_info *items;
+    size_t n, cap;
+};
+
+static void free_entries(struct entries *es)
+{
+    free(es->items);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return str_cmp(((const struct file_info *)a)->path, ((const struct file_info *)b)->path);
+}
+
+static int add_names(struct file_job *j, struct str body, struct entries *es, struct err *e)
+{
+    struct sftp_in in = {.rest = body};
+
+    for (uint32_t n = sftp_get_u32(&in); n > 0 && !in.bad; n--) {
+        struct str name = sftp_get_text(&in);
+        struct file_info info = {0};
+
+        (void)sftp_get_text(&in);
+        sftp_get_attrs(&in, &info);
+        if (in.bad || str_eq(name, S(".")) || str_eq(name, S(".."))) {
+            continue;
+        }
+        if (name.len == 0 || str_has(name, '/') || es->n >= ENTRIES_MAX) {
+            return sftp_bad(j->sftp, e);
+        }
+        if (es->n == es->cap) {
+            es->cap = es->cap > 0 ? es->cap * 2 : 64;
+            es->items = xrealloc(es->items, es->cap, sizeof(*es->items));
+        }
+        info.path = arena_str(j->ctx->arena, name);
+        es->items[es->n++] = info;
+    }
+    return in.bad ? sftp_bad(j->sftp, e) : 0;
+}
+
+static int read_folder(struct file_job *j, struct str path, struct entries *es, struct err *e)
+{
+    struct str handle;
+    struct sftp_packet p;
+
+    if (file_open(j, SFTP_OPENDIR, path, 0, 0, &handle, e) < 0) {
+        return -1;
+    }
+    for (;;) {
+        uint32_t id = sftp_begin(j->sftp, SFTP_READDIR);
+
+        sftp_text(j->sftp, handle);
+        if (sftp_ask(j->sftp, j->ctx, id, &p, e) < 0) {
+            return -1;
+        }
+        if (p.type != SFTP_NAME) {
+            break;
+        }
+        if (add_names(j, p.body, es, e) < 0) {
+            return -1;
+        }
+    }
+    if (sftp_status_of(&p) != SFTP_EOF) {
+        return sftp_fail(&p, "list", path, e);
+    }
+    if (es->n > 0) {
+        qsort(es->items, es->n, sizeof(*es->items), by_name);
+    }
+    return file_close(j, handle, e);
+}
+
+/* `shown` is the folder as the caller named it. */
+static int list_folder(struct listing *l, struct str path, struct str shown, int depth,
+                       struct err *e)
+{
+    struct entries es CLEANUP(free_entries) = {0};
+    struct arena *a = l->job->ctx->arena;
+
+    if (read_folder(l->job, path, &es, e) < 0) {
+        /* A folder below that may not be read, or is gone since, hides only itself. */
+        return depth > 0 && (e->kind == ERR_DENIED || e->kind == ERR_NOT_FOUND) ? 0 : -1;
+    }
+    for (size_t i = 0; i < es.n && !l->more; i++) {
+        struct file_info info = es.items[i];
+        struct str below = path_join(a, path, info.path);
+
+        if (l->n == l->req->max) {
+            l->more = true;
+            return 0;
+        }
+        l->n++;
+        info.path = path_join(a, shown, info.path);
+        if (l->each(l->arg, &info, e) < 0) {
+            return -1;
+        }
+        if (l->req->recursive && info.type == FILE_DIR && depth < DEPTH_MAX &&
+            list_folder(l, below, info.path, depth + 1, e) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int ssh_file_list(struct box *b, const struct ctx *ctx, const struct list_req *req,
+                         file_info_fn *each, void *arg, bool *more, struct err *e)
+{
+    struct file_job j own_job = {0};
+    struct listing l = {.job = &j, .req = req, .each = each, .arg = arg};
+    struct file_info info;
+
+    if (file_begin(&j, b, ctx, req->dir, e) < 0 || file_look(&j, SFTP_STAT, j.path, &info, e) < 0) {
+        return -1;
+    }
+    if (info.type != FILE_DIR) {
+        return err_set(e, ERR_INVALID, "\"%.*s\" is not a folder",
+                       STR_ARG(str_head(req->dir, 256)));
+    }
+    if (list_folder(&l, j.path, req->dir, 0, e) < 0) {
+        return -1;
+    }
+    *more = l.more;
+    return 0;
+}
+
+/* ---- read ------------------------------------------------------------------------------------ */
+
+struct slot {
+    uint32_t id;
+    int64_t from;
+    uint32_t len;    /* asked for */
+    struct buf data; /* what came, when it was not its turn yet or came in parts */
+    bool is_done;
+};
+
+struct reading {
+    struct file_job *job;
+    struct str handle;
+    const struct sink *to;
+    int64_t next, end; /* offsets: to ask for, and where to stop */
+    struct slot slots[SFTP_AHEAD];
+    unsigned first, n; /* a ring: under way */
+    bool is_at_end;    /* the file's end was seen: ask for no more */
+};
+
+static int ask_read(struct reading *r, struct slot *s, struct err *e)
+{
+    s->id = sftp_begin(r->job->sftp, SFTP_READ);
+    sftp_text(r->job->sftp, r->handle);
+    sftp_u64(r->job->sftp, (uint64_t)s->from + s->data.len);
+    sftp_u32(r->job->sftp, s->len - (uint32_t)s->data.len);
+    return sftp_send(r->job->sftp, r->job->ctx, e);
+}
+
+static int ask_ahead(struct reading *r, struct err *e)
+{
+    while (r->n < SFTP_AHEAD && r->next < r->end && !r->is_at_end) {
+        struct slot *s = &r->slots[(r->first + r->n) % SFTP_AHEAD];
+        int64_t left = r->end - r->next;
+
+        s->from = r->next;
+        s->len = left < SFTP_BLOCK ? (uint32_t)left : SFTP_BLOCK;
+        s->is_done = false;
+        buf_init(&s->data, SFTP_BLOCK);
+        r->next += s->len;
+        r->n++;
+        if (ask_read(r, s, e) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static struct slot *slot_of(struct reading *r, uint32_t id)
+{
+    for (unsigned i = 0; i < r->n; i++) {
+        struct slot *s = &r->slots[(r->first + i) % SFTP_AHEAD];
+
+        if (s->id == id && !s->is_done) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+static int take_answer(struct reading *r, struct err *e)
+{
+    struct sftp_packet p;
+
+    if (sftp_get(r->job->sftp, r->job->ctx, &p, e) < 0) {
+        return -1;
+    }
+    struct slot *s = slot_of(r, p.id);
+    if (s == NULL) {
+        return sftp_bad(r->job->sftp, e);
+    }
+    if (p.type == SFTP_DATA) {
+        struct sftp_in in = {.rest = p.body};
+        struct str data = sftp_get_text(&in);
+
+        buf_add(&s->data, data);
+        if (in.bad || data.len == 0 || s->data.cut || s->data.len > s->len) {
+            return sftp_bad(r->job->sftp, e);
+        }
+        s->is_done = s->data.len == s->len;
+        return s->is_done ? 0 : ask_read(r, s, e);
+    }
+    if (sftp_status_of(&p) != SFTP_EOF) {
+        r->job->sftp->is_broken = true; /* more answers are on their way */
+        return sftp_fail(&p, "read", r->job->given, e);
+    }
+    s->is_done = true;
+    r->is_at_end = true;
+    return 0;
+}
+
+static int read_all(struct reading *r, struct err *e)
+{
+    bool is_short = false; /* behind a block that ended early nothing belongs to the file */
+
+    for (;;) {
+        if (ask_ahead(r, e) < 0) {
+            return -1;
+        }
+        if (r->n == 0) {
+            return 0;
+        }
+        struct slot *s = &r->slots[r->first];
+        while (!s->is_done) {
+            if (take_answer(r, e) < 0) {
+                return -1;
+            }
+        }
+        if (!is_short && s->data.len > 0 &&
+            r->to->write(r->to->arg, STREAM_OUT, buf_str(&s->data), e) < 0) {
+            r->job->sftp->is_broken = true;
+            return -1;
+        }
+        is_short = is_short || s->data.len < s->len;
+        buf_fini(&s->data);
+        r->first = (r->first + 1) % SFTP_AHEAD;
+        r->n--;
+    }
+}
+
+static int ssh_read(struct box *b, const struct ctx *ctx, struct str path, int64_t from,
+                    int64_t max, const struct sink *to, struct file_info *out, struct err *e)
+{
+    struct file_job j own_job = {0};
+    struct file_info info;
+
+    if (from < 0 || max < 0) {
+        return err_set(e, ERR_INVALID, "an offset and a length cannot be negative");
+    }
+    if (file_begin(&j, b, ctx, path, e) < 0 || file_look(&j, SFTP_STAT, j.path, &info, e) < 0) {
+        return -1;
+    }
+    if (info.type == FILE_DIR) {
+        return err_set(e, ERR_INVALID, "\"%.*s\" is a folder; list it instead",
+                       STR_ARG(str_head(path, 256)));
+    }
+    if (info.type != FILE_REGULAR) {
+        return err_set(e, ERR_INVALID, "\"%.*s\" is not a regular file",
+                       STR_ARG(str_head(path, 256)));
+    }
+    struct reading r = {.job = &j, .to = to, .next = from};
+    r.end = max > INT64_MAX - from ? INT64_MAX : from + max;
+    if (file_open(&j, SFTP_OPEN, j.path, SFTP_OPEN_READ, 0, &r.handle, e) < 0) {
+        return -1;
+    }
+    int rc = read_all(&r, e);
+    for (; r.n > 0; r.n--, r.first = (r.first + 1) % SFTP_AHEAD) {
+        buf_fini(&r.slots[r.first].data);
+    }
+    if (rc < 0 || file_close(&j, r.handle, e) < 0) {
+        return -1;
+    }
+    info.path = arena_str(ctx->arena, path);
+    *out = info;
+    return 0;
+}
+
+/* ---- folders and removing ---------------------------------------------------------------------- */
+
+int file_make_folders(struct file_job *j, struct str path, struct err *e)
+{
+    struct file_info info;
+
+    if (file_look(j, SFTP_STAT, path, &info, e) == 0) {
+        return info.type == FILE_DIR ? 0
+                                     : err_set(e, ERR_INVALID, "\"%.*s\" is not a folder",
+                                               STR_ARG(str_head(path, 256)));
+    }
+    struct str parent = path_dir(path);
+    if (e->kind != ERR_NOT_FOUND || str_eq(parent, path)) {
+        return -1;
+    }
+    if (!str_eq(parent, S(".")) && file_make_folders(j, parent, e) < 0) {
+        return -1;
+    }
+    if (file_simple(j, SFTP_MKDIR, path, "make the folder", e) == 0) {
+        return 0;
+    }
+    /* Somebody else may have made it just now. */
+    struct err why = *e;
+    if (e->kind == ERR_SYSTEM && file_look(j, SFTP_STAT, path, &info, e) == 0 &&
+        info.type == FILE_DIR) {
+        return 0;
+    }
+    *e = why;
+    return -1;
+}
+
+static int ssh_mkdir_p(struct box *b, const struct ctx *ctx, struct str path, struct err *e)
+{
+    struct file_job j own_job = {0};
+
+    if (file_begin(&j, b, ctx, path, e) < 0) {
+        return -1;
+    }
+    return file_make_folders(&j, path_clean(ctx->arena, j.path), e);
+}
+
+static int remove_tree(struct file_job *j, struct str path, int depth, struct err *e)
+{
+    struct entries es CLEANUP(free_entries) = {0};
+
+    if (depth > DEPTH_MAX) {
+        return err_set(e, ERR_LIMIT, "folders are nested too deeply: more than %d", DEPTH_MAX);
+    }
+    if (read_folder(j, path, &es, e) < 0) {
+        return -1;
+    }
+    for (size_t i = 0; i < es.n; i++) {
+        struct str below = path_join(j->ctx->arena, path, es.items[i].path);
+        int rc = es.items[i].type == FILE_DIR ? remove_tree(j, below, depth + 1, e)
+                                              : file_simple(j, SFTP_REMOVE, below, "remove", e);
+
+        if (rc < 0 && e->kind != ERR_NOT_FOUND) {
+            return -1;
+        }
+    }
+    return file_simple(j, SFTP_RMDIR, path, "remove", e);
+}
+
+static int ssh_remove(struct box *b, const struct ctx *ctx, struct str path, struct err *e)
+{
+    struct file_job j own_job = {0};
+    struct file_info info;
+
+    if (file_begin(&j, b, ctx, path, e) < 0) {
+        return -1;
+    }
+    if (file_look(&j, SFTP_LSTAT, j.path, &info, e) < 0) {
+        return e->kind == ERR_NOT_FOUND ? 0 : -1;
+    }
+    return info.type == FILE_DIR ? remove_tree(&j, j.path, 0, e)
+                                 : file_simple(&j, SFTP_REMOVE, j.path, "remove", e);
+}
+
+const struct file_ops ssh_files = {
+    .stat = ssh_stat,
+    .list = ssh_file_list,
+    .read = ssh_read,
+    .write = ssh_file_write,
+    .mkdir = ssh_mkdir_p,
+    .remove = ssh_remove,
+};

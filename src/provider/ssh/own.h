@@ -1,0 +1,35 @@
+/* own.h - the provider and its boxes, as the files behind ssh.h share them. */
+#ifndef PROVIDER_SSH_OWN_H
+#define PROVIDER_SSH_OWN_H
+
+#include "provider/ssh/machine.h"
+#include "provider/ssh/ssh.h"
+
+#define PATH_MAX_REMOTE 4096
+
+struct ssh_provider {
+    struct provider provider;
+    char *name;
+    struct machine **machines; /* those of the configuration, then jump hosts without a name */
+    size_t n_boxes, n_machines;
+};
+
+struct ssh_box {
+    struct box box;
+    struct machine *machine; /* lives as long as the provider */
+};
+
+static inline struct machine *machine_of(struct box *b)
+{
+    return CONTAINER_OF(b, struct ssh_box, box)->machine;
+}
+
+int ssh_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
+             const struct sink *output, struct exec_result *out, struct err *e);
+extern const struct file_ops ssh_files;
+
+/* What the host told about itself; connects when nobody did yet. */
+int ssh_facts(struct machine *m, const struct ctx *ctx, struct facts *out, struct err *e)
+    MUST_CHECK;
+
+#endif

@@ -1,0 +1,366 @@
+#include "provider/ssh/sftp.h"
+
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/thread.h"
+
+#define IDLE_MAX   2
+#define VERSION    3
+#define SILENT_MS  60000
+#define ATTR_SIZE  0x1u
+#define ATTR_OWNER 0x2u
+#define ATTR_MODE  0x4u
+#define ATTR_TIMES 0x8u
+#define ATTR_MORE  0x80000000u
+
+/* ---- building ---------------------------------------------------------------------------- */
+
+void sftp_u32(struct sftp *s, uint32_t n)
+{
+    uint32_t big = htobe32(n);
+
+    buf_add(&s->packet, (struct str){(const char *)&big, sizeof(big)});
+}
+
+void sftp_u64(struct sftp *s, uint64_t n)
+{
+    sftp_u32(s, (uint32_t)(n >> 32));
+    sftp_u32(s, (uint32_t)n);
+}
+
+void sftp_text(struct sftp *s, struct str text)
+{
+    sftp_u32(s, (uint32_t)text.len);
+    buf_add(&s->packet, text);
+}
+
+static void begin_bare(struct sftp *s, enum sftp_type type)
+{
+    buf_clear(&s->packet);
+    sftp_u32(s, 0); /* the length, once it is known */
+    buf_addc(&s->packet, (char)type);
+}
+
+uint32_t sftp_begin(struct sftp *s, enum sftp_type type)
+{
+    uint32_t id = s->next_id++;
+
+    begin_bare(s, type);
+    sftp_u32(s, id);
+    return id;
+}
+
+/* ---- moving ------------------------------------------------------------------------------ */
+
+/* Takes what came; sleeps once when there is nothing. */
+static int pull(struct sftp *s, const struct ctx *ctx, bool sleep, struct err *e)
+{
+    struct chan_news news;
+
+    chan_take(s->chan, s->out, &news);
+    buf_clear(&s->out[1]); /* what the server's side complains about is of no use here */
+    if (s->out[0].len > 0) {
+        buf_drop(&s->in, s->in_at);
+        s->in_at = 0;
+        buf_add(&s->in, buf_str(&s->out[0]));
+        buf_clear(&s->out[0]);
+        return s->in.cut ? sftp_bad(s, e) : 0;
+    }
+    if (news.state == CHAN_ENDED) {
+        s->is_broken = true;
+        if (news.why.kind != ERR_NONE) {
+            *e = news.why;
+            return -1;
+        }
+        return err_set(e, ERR_UNREACHABLE,
+                       "the host's sftp server ended; is it installed (openssh-sftp-server) and "
+                       "named by \"Subsystem sftp\" in sshd_config?");
+    }
+    if (!sleep) {
+        return 0;
+    }
+    int ready = chan_wait(s->chan, ctx, NULL, clock_mono_ms() + SILENT_MS, e);
+    if (ready < 0) {
+        s->is_broken = true;
+        return -1;
+    }
+    if (ready == 0) {
+        s->is_broken = true;
+        return err_set(e, ERR_UNREACHABLE, "the host's sftp server has not answered for %d s",
+                       SILENT_MS / 1000);
+    }
+    return 0;
+}
+
+int sftp_send(struct sftp *s, const struct ctx *ctx, struct err *e)
+{
+    uint32_t length = htobe32((uint32_t)(s->packet.len - sizeof(length)));
+    struct str rest;
+
+    if (s->packet.cut) {
+        return err_set(e, ERR_LIMIT, "a path is too long for the host's sftp server");
+    }
+    memcpy(s->packet.p, &length, sizeof(length));
+    rest = buf_str(&s->packet);
+    for (;;) {
+        rest = str_skip(rest, chan_put(s->chan, rest));
+        if (rest.len == 0) {
+            return 0;
+        }
+        if (pull(s, ctx, true, e) < 0) {
+            return -1;
+        }
+    }
+}
+
+int sftp_get(struct sftp *s, const struct ctx *ctx, struct sftp_packet *out, struct err *e)
+{
+    for (;;) {
+        struct sftp_in in = {.rest = str_skip(buf_str(&s->in), s->in_at)};
+        uint32_t length = sftp_get_u32(&in);
+
+        if (!in.bad && (length < 5 || length > SFTP_PACKET_MAX + 1024)) {
+            return sftp_bad(s, e);
+        }
+        if (!in.bad && in.rest.len >= length) {
+            s->in_at += sizeof(length) + length;
+            out->type = (enum sftp_type)(unsigned char)in.rest.p[0];
+            out->body = str_skip(str_head(in.rest, length), 1);
+            struct sftp_in body = {.rest = out->body};
+            out->id = sftp_get_u32(&body);
+            if (out->type != SFTP_VERSION) {
+                out->body = body.rest;
+            }
+            return 0;
+        }
+        if (pull(s, ctx, true, e) < 0) {
+            return -1;
+        }
+    }
+}
+
+int sftp_ask(struct sftp *s, const struct ctx *ctx, uint32_t id, struct sftp_packet *out,
+             struct err *e)
+{
+    if (sftp_send(s, ctx, e) < 0 || sftp_get(s, ctx, out, e) < 0) {
+        return -1;
+    }
+    return out->id == id ? 0 : sftp_bad(s, e);
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+uint32_t sftp_get_u32(struct sftp_in *in)
+{
+    uint32_t big;
+
+    if (in->bad || in->rest.len < sizeof(big)) {
+        in->bad = true;
+        return 0;
+    }
+    memcpy(&big, in->rest.p, sizeof(big));
+    in->rest = str_skip(in->rest, sizeof(big));
+    return be32toh(big);
+}
+
+uint64_t sftp_get_u64(struct sftp_in *in)
+{
+    uint64_t high = sftp_get_u32(in);
+
+    return high << 32 | sftp_get_u32(in);
+}
+
+struct str sftp_get_text(struct sftp_in *in)
+{
+    uint32_t len = sftp_get_u32(in);
+
+    if (in->bad || in->rest.len < len) {
+        in->bad = true;
+        return STR_EMPTY;
+    }
+    struct str text = str_head(in->rest, len);
+    in->rest = str_skip(in->rest, len);
+    return text;
+}
+
+static enum file_type type_of(mode_t mode)
+{
+    if (S_ISDIR(mode)) {
+        return FILE_DIR;
+    }
+    if (S_ISLNK(mode)) {
+        return FILE_SYMLINK;
+    }
+    return S_ISREG(mode) ? FILE_REGULAR : FILE_OTHER;
+}
+
+void sftp_get_attrs(struct sftp_in *in, struct file_info *out)
+{
+    uint32_t flags = sftp_get_u32(in);
+
+    out->size = flags & ATTR_SIZE ? (int64_t)sftp_get_u64(in) : 0;
+    if (flags & ATTR_OWNER) {
+        (void)sftp_get_u64(in);
+    }
+    mode_t mode = flags & ATTR_MODE ? sftp_get_u32(in) : S_IFREG | 0644;
+    out->type = type_of(mode);
+    out->mode = mode & 07777;
+    out->mtime_s = 0;
+    if (flags & ATTR_TIMES) {
+        (void)sftp_get_u32(in);
+        out->mtime_s = sftp_get_u32(in);
+    }
+    for (uint32_t n = flags & ATTR_MORE ? sftp_get_u32(in) : 0; n > 0 && !in->bad; n--) {
+        (void)sftp_get_text(in);
+        (void)sftp_get_text(in);
+    }
+}
+
+enum sftp_status sftp_status_of(const struct sftp_packet *p)
+{
+    struct sftp_in in = {.rest = p->body};
+
+    return p->type == SFTP_STATUS ? (enum sftp_status)sftp_get_u32(&in) : SFTP_FAILURE;
+}
+
+int sftp_fail(const struct sftp_packet *p, const char *doing, struct str path, struct err *e)
+{
+    struct sftp_in in = {.rest = p->body};
+    struct str shown = str_head(path, 256);
+    enum sftp_status status = (enum sftp_status)sftp_get_u32(&in);
+    struct str said = str_head(sftp_get_text(&in), 128);
+
+    if (p->type != SFTP_STATUS) {
+        return err_set(e, ERR_PROTOCOL, "the host's sftp server gave an answer that does not fit");
+    }
+    if (status == SFTP_NO_SUCH_FILE) {
+        return err_set(e, ERR_NOT_FOUND, "cannot %s %.*s: no such file or folder", doing,
+                       STR_ARG(shown));
+    }
+    if (status == SFTP_PERMISSION_DENIED) {
+        return err_set(e, ERR_DENIED, "cannot %s %.*s: permission denied on the host", doing,
+                       STR_ARG(shown));
+    }
+    return err_set(e, ERR_SYSTEM, "cannot %s %.*s: the host's sftp server says \"%.*s\"", doing,
+                   STR_ARG(shown), STR_ARG(said));
+}
+
+int sftp_bad(struct sftp *s, struct err *e)
+{
+    s->is_broken = true;
+    return err_set(e, ERR_PROTOCOL, "the host's sftp server sent something that cannot be read");
+}
+
+/* ---- their life -------------------------------------------------------------------------- */
+
+static void destroy(struct sftp *s)
+{
+    chan_close(s->chan);
+    buf_fini(&s->in);
+    buf_fini(&s->out[0]);
+    buf_fini(&s->out[1]);
+    buf_fini(&s->packet);
+    free(s);
+}
+
+static int greet(struct sftp *s, const struct ctx *ctx, struct err *e)
+{
+    struct sftp_packet p;
+
+    begin_bare(s, SFTP_INIT);
+    sftp_u32(s, VERSION);
+    if (sftp_send(s, ctx, e) < 0 || sftp_get(s, ctx, &p, e) < 0) {
+        return -1;
+    }
+    struct sftp_in in = {.rest = p.body};
+    uint32_t version = sftp_get_u32(&in);
+    if (p.type != SFTP_VERSION || version != VERSION) {
+        return sftp_bad(s, e);
+    }
+    while (in.rest.len > 0 && !in.bad) {
+        struct str name = sftp_get_text(&in);
+
+        (void)sftp_get_text(&in);
+        s->has_posix_rename = s->has_posix_rename || str_eq(name, S("posix-rename@openssh.com"));
+    }
+    return 0;
+}
+
+/* An idle one whose connection is still there. */
+static struct sftp *take_idle(struct machine *m)
+{
+    for (;;) {
+        struct sftp *s = NULL;
+        struct chan_news news;
+
+        lock(&m->lock);
+        if (!list_empty(&m->idle_sftp)) {
+            s = list_entry(m->idle_sftp.prev, struct sftp, link);
+            list_del(&s->link);
+            m->n_idle_sftp--;
+        }
+        unlock(&m->lock);
+        if (s == NULL) {
+            return NULL;
+        }
+        chan_take(s->chan, NULL, &news);
+        if (news.state == CHAN_OPEN) {
+            return s;
+        }
+        destroy(s);
+    }
+}
+
+struct sftp *sftp_take(struct machine *m, const struct ctx *ctx, struct err *e)
+{
+    struct sftp *s = take_idle(m);
+
+    if (s != NULL) {
+        return s;
+    }
+    struct chan *c = chan_open(m, CHAN_SFTP, STR_EMPTY, 0, e);
+    if (c == NULL) {
+        return NULL;
+    }
+    s = xcalloc(1, sizeof(*s));
+    s->chan = c;
+    list_init(&s->link);
+    buf_init(&s->in, CHAN_OUT_MAX + SFTP_PACKET_MAX + 4096);
+    buf_init(&s->out[0], CHAN_OUT_MAX);
+    buf_init(&s->out[1], CHAN_OUT_MAX);
+    buf_init(&s->packet, SFTP_PACKET_MAX);
+    if (greet(s, ctx, e) < 0) {
+        destroy(s);
+        return NULL;
+    }
+    return s;
+}
+
+void sftp_give(struct machine *m, struct sftp *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    lock(&m->lock);
+    bool keep = !s->is_broken && m->n_idle_sftp < IDLE_MAX && !m->is_closing;
+    if (keep) {
+        list_add_tail(&m->idle_sftp, &s->link);
+        m->n_idle_sftp++;
+    }
+    unlock(&m->lock);
+    if (!keep) {
+        destroy(s);
+    }
+}
+
+void sftp_drop_idle(struct machine *m)
+{
+    for (struct sftp *s = take_idle(m); s != NULL; s = take_idle(m)) {
+        destroy(s);
+    }
+}
