@@ -39,8 +39,10 @@ def world():
     folder.chmod(0o755)
     if not os.path.exists(agent_client.BOXINIT):
         pytest.exit(f"{agent_client.BOXINIT} is not built: run make", 2)
-    agent_client.BOXINIT = shutil.copy(agent_client.BOXINIT, folder / "boxinit")
+    before = agent_client.BOXINIT
+    agent_client.BOXINIT = shutil.copy(before, folder / "boxinit")
     yield folder
+    agent_client.BOXINIT = before
     left = [p for p in processes() if executable(p).startswith(str(folder))]
     shutil.rmtree(folder)
     assert left == [], "boxes are left behind"
