@@ -88,6 +88,15 @@ def test_a_key_for_signatures_that_is_not_good_is_told_at_the_start(serve, host,
     assert serve().stop() == 0
 
 
+def test_without_keys_not_every_page_is_let_in(serve, host):
+    done = host.run("serve", "--port", "0", "--no-auth", env={"ANYBOX_HTTP_CORS_ORIGINS": "https://a.example, *"})
+    assert done.returncode == 1 and "cors_origins" in done.stderr and "--no-auth" in done.stderr
+    served = serve(env={"ANYBOX_HTTP_CORS_ORIGINS": "*"})
+    assert served.send("POST", "/mcp/tools/list_sandboxes", headers={"Origin": "https://a.example"}, key=None).status == 401
+    origins = {"ANYBOX_HTTP_CORS_ORIGINS": "https://a.example"}
+    assert serve("--no-auth", env={**origins, "ANYBOX_HTTP_KEYS": ""}).stop() == 0
+
+
 # ---- one key against the others --------------------------------------------------------------------
 
 def test_a_batch_is_as_many_calls_as_are_in_it(serve):

@@ -73,6 +73,11 @@ static bool is_allowed(struct str list, const struct http_origin *origin)
     return false;
 }
 
+bool guard_any_origin(const struct guard *g)
+{
+    return is_allowed(g->origins, &(struct http_origin){.opaque = true}); /* nobody's own */
+}
+
 /* A page that we served: its origin is what it calls us. A proxy may have taken the port and
  * the scheme away, so only the name counts where the page came by https; but not on this
  * machine, where every port is somebody else. */

@@ -24,6 +24,8 @@ struct guard {
 
 /* The Host header. ERR_DENIED says which setting allows it. */
 int guard_host(const struct guard *g, struct str host, struct err *e) MUST_CHECK;
+/* True when pages of every site are allowed. */
+bool guard_any_origin(const struct guard *g);
 /* The Origin header, when there is one: that of a page which came from the Host that is named, or
  * an allowed one; *cors becomes true for the latter, which may read the answer. Else ERR_DENIED. */
 int guard_origin(const struct guard *g, struct str origin, struct str host, bool *cors,

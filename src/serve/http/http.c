@@ -312,6 +312,13 @@ static int start(struct http *h, int *listener, const struct place *place, struc
         .bound = str_from(place->address),
         .any_address = place->any,
     };
+    if (h->options->no_auth && guard_any_origin(&h->guard)) {
+        return err_set(
+            e, ERR_DENIED,
+            "without keys and with http.cors_origins = \"*\" every page of the web that is "
+            "looked at on this machine could use the server: name the origins, or leave "
+            "--no-auth (or auth.require_auth = false) away");
+    }
     h->mcp = mcp_new(h->services, h->options->toolsets);
     h->callers = callers_new(h);
     h->sessions = sessions_new(h);

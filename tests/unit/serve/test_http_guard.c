@@ -160,6 +160,8 @@ static void a_star_lets_every_page_in(void **state)
     assert_true(origin(&open, "http://evil.example.com", "localhost", &cors));
     assert_true(cors);
     assert_false(host(&open, "evil.example.com"));
+    assert_true(guard_any_origin(&open));
+    assert_false(guard_any_origin(&loopback));
 }
 
 int main(void)
