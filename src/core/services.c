@@ -13,6 +13,8 @@
 #include "core/token.h"
 #include "store/store.h"
 
+#define TIDYING 8
+
 static void set_problem(struct config *c, const struct err *e)
 {
     if (c->problem.len == 0) {
@@ -59,8 +61,8 @@ int services_init(struct services *s, const struct config_flags *flags, struct e
         services_fini(s);
         return -1;
     }
-    /* As many again, for threads whose call is answered and which tidy up behind it. */
-    s->calls = pool_new("call", 2 * (unsigned)s->config->max_calls);
+    /* As many again and some, for threads whose call is answered and which tidy up. */
+    s->calls = pool_new("call", (2 * (unsigned)s->config->max_calls) + TIDYING);
     return 0;
 }
 

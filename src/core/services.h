@@ -23,7 +23,7 @@ struct services {
     struct tokens *tokens;   /* signed texts for clients */
     struct metrics *metrics; /* of tool calls */
     struct audit *audit;     /* NULL: calls are not recorded */
-    struct pool *calls;      /* runs tool calls; up to twice max_calls threads */
+    struct pool *calls;      /* runs tool calls; some more than twice max_calls threads */
 };
 
 int services_init(struct services *s, const struct config_flags *flags, struct err *e) MUST_CHECK;
