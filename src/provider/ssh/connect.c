@@ -137,10 +137,14 @@ int session_connect(struct session *s, struct err *e)
     struct machine *m = s->machine;
     struct arena a own_arena = {0};
     char where[WHERE_SIZE];
-    int32_t timeout_s =
-        m->conf.connect_timeout_s > 0 ? m->conf.connect_timeout_s : SSH_CONNECT_TIMEOUT_S;
-    int64_t until_ms = clock_mono_ms() + timeout_s * 1000ll;
+    int32_t timeout_s;
+    int64_t until_ms;
 
+    if (machine_resolve(m, e) < 0) {
+        return err_wrap(e, "cannot connect to %s", machine_where(m, where));
+    }
+    timeout_s = m->conf.connect_timeout_s > 0 ? m->conf.connect_timeout_s : SSH_CONNECT_TIMEOUT_S;
+    until_ms = clock_mono_ms() + timeout_s * 1000ll;
     arena_init(&a, 1u << 20);
     if (open_ssh(s, &a, until_ms, e) < 0 || session_learn(s, until_ms, e) < 0) {
         if (e->kind == ERR_TIMEOUT) {

@@ -16,21 +16,8 @@
 
 void machine_init(struct machine *m, const struct ssh_host *conf)
 {
-    struct arena *a = &m->arena;
-
-    arena_init(a, ARENA_LIMIT);
-    m->conf = *conf;
-    m->conf.name = arena_str(a, conf->name);
-    m->conf.host = arena_str(a, conf->host);
-    m->conf.user = arena_str(a, conf->user);
-    m->conf.key_file = arena_str(a, conf->key_file);
-    m->conf.key_passphrase = arena_str(a, conf->key_passphrase);
-    m->conf.password = arena_str(a, conf->password);
-    m->conf.known_hosts = arena_str(a, conf->known_hosts);
-    m->conf.host_key_alias = arena_str(a, conf->host_key_alias);
-    m->conf.proxy_jump = arena_str(a, conf->proxy_jump);
-    m->conf.proxy_command = arena_str(a, conf->proxy_command);
-    m->conf.problem = arena_str(a, conf->problem);
+    arena_init(&m->arena, ARENA_LIMIT);
+    machine_keep(m, conf);
     m->max_sessions = SESSIONS_MAX;
     list_init(&m->queue);
     list_init(&m->idle_sftp);

@@ -50,7 +50,8 @@ struct facts {
 };
 
 struct machine {
-    struct ssh_host conf; /* strings in the arena */
+    struct ssh_host conf; /* strings in the arena; changed once, by machine_resolve() */
+    bool is_resolved;     /* guarded by lock */
     struct arena arena;   /* guarded by lock once sessions run */
     struct machine *jump; /* through which it is reached, or NULL */
     pthread_mutex_t lock;
@@ -151,6 +152,12 @@ struct chan *machine_next(struct session *s);
 /* The server refused one more channel: it goes back, or fails when there is no other. */
 void machine_refused(struct session *s, struct chan *c, const char *why);
 void machine_left(struct session *s); /* one channel less */
+
+/* ---- resolve.c ---------------------------------------------------------------- */
+
+void machine_keep(struct machine *m, const struct ssh_host *conf); /* copies */
+/* What ~/.ssh/config adds and where secrets are kept: before the first connection. */
+int machine_resolve(struct machine *m, struct err *e) MUST_CHECK;
 
 /* ---- chan.c ------------------------------------------------------------------ */
 

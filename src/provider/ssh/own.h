@@ -27,6 +27,8 @@ static inline struct machine *machine_of(struct box *b)
 int ssh_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
              const struct sink *output, struct exec_result *out, struct err *e);
 extern const struct file_ops ssh_files;
+extern const struct meter_ops ssh_meter;
+int ssh_doctor(struct provider *p, const struct ctx *ctx, check_fn *each, void *arg, struct err *e);
 
 /* What the host told about itself; connects when nobody did yet. */
 int ssh_facts(struct machine *m, const struct ctx *ctx, struct facts *out, struct err *e)

@@ -199,6 +199,8 @@ int ssh_facts(struct machine *m, const struct ctx *ctx, struct facts *out, struc
 
 static void fill_info(struct machine *m, const struct ctx *ctx, struct box_info *out)
 {
+    LOCKED(&m->lock);
+
     *out = (struct box_info){
         .ref = arena_str(ctx->arena, m->conf.name),
         .name = arena_str(ctx->arena, m->conf.name),
@@ -281,5 +283,7 @@ const struct provider_ops ssh_ops = {
     .info = ssh_info,
     .release = ssh_release,
     .exec = ssh_exec,
+    .doctor = ssh_doctor,
     .files = &ssh_files,
+    .meter = &ssh_meter,
 };

@@ -22,7 +22,7 @@
 #define ANSWER_MAX     (256u << 10)
 #define SECRET_MAX     4096
 #define ANSWER_WAIT_MS 10000
-#define SECRET_WAIT_MS 120000 /* somebody may have to type or touch something */
+#define SECRET_WAIT_MS 30000 /* somebody may have to type or touch something */
 
 /* ---- programs ------------------------------------------------------------------------------- */
 
@@ -211,6 +211,39 @@ static bool has_credentials(const struct ssh_host *h)
            h->password_command.len > 0;
 }
 
+/* "%%" for '%', as a ProxyCommand has it. */
+static struct str escaped(struct arena *a, struct str s)
+{
+    struct buf out own_buf = {0};
+
+    buf_init(&out, 4096);
+    for (size_t i = 0; i < s.len; i++) {
+        buf_add(&out, s.p[i] == '%' ? S("%%") : str_head(str_skip(s, i), 1));
+    }
+    return arena_str(a, buf_str(&out));
+}
+
+/* A jump that the ssh configuration names is ssh's own to make: that configuration says with
+ * which user and key. The hosts were checked: no quote is in them. */
+static struct str jump_command(struct arena *a, struct str jump)
+{
+    struct buf out own_buf = {0};
+    size_t last;
+
+    jump = escaped(a, jump);
+    last = jump.len;
+    while (last > 0 && jump.p[last - 1] != ',') {
+        last--;
+    }
+    buf_init(&out, 4096);
+    buf_add(&out, S("ssh -o BatchMode=yes -W '[%h]:%p' "));
+    if (last > 1) {
+        buf_addf(&out, "-J '%.*s' ", (int)last - 1, jump.p);
+    }
+    buf_addf(&out, "'ssh://%.*s'", STR_ARG(str_trim(str_skip(jump, last))));
+    return arena_str(a, buf_str(&out));
+}
+
 static void merge(struct arena *a, const struct ssh_options *o, struct ssh_host *h)
 {
     struct str home = home_folder(a);
@@ -218,8 +251,8 @@ static void merge(struct arena *a, const struct ssh_options *o, struct ssh_host 
     struct str known = path_tilde(a, expand(a, o->known_hosts, h, home), home);
 
     if (h->proxy_jump.len == 0 && h->proxy_command.len == 0) {
-        h->proxy_jump = o->proxy_jump;
-        h->proxy_command = o->proxy_command;
+        h->proxy_command =
+            o->proxy_jump.len > 0 ? jump_command(a, o->proxy_jump) : o->proxy_command;
     }
     if (o->host.len > 0) {
         /* The name that was given, not the one it means, is what known_hosts may go by. */
@@ -350,6 +383,9 @@ int ssh_config_resolve(const struct ctx *ctx, const struct ssh_host *given, stru
         read_config(ctx->arena, h.host, &options);
     } else if (ask_ssh(ctx, h.host, &options, e) < 0) {
         return -1;
+    }
+    if (options.proxy_jump.len > 0 && host_check_jump(options.proxy_jump, e) < 0) {
+        return err_wrap(e, "the ssh configuration of %.*s", STR_ARG(given->host));
     }
     merge(ctx->arena, &options, &h);
     if (check(&h, e) < 0) {

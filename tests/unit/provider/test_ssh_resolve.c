@@ -92,7 +92,8 @@ static void ssh_is_asked_and_what_is_given_wins(void **state)
     assert_str(h.user, S("me"));
     assert_int_equal(h.port, 2222);
     assert_str(h.key_file, str_from(key));
-    assert_str(h.proxy_jump, S("gate"));
+    assert_str(h.proxy_jump, S(""));
+    assert_str(h.proxy_command, S("ssh -o BatchMode=yes -W '[%h]:%p' 'ssh://gate'"));
     assert_int_equal(h.trust, SSH_TRUST_STRICT);
     h = resolved(p, (struct ssh_host){.name = S("gpu"),
                                       .host = S("gpu"),

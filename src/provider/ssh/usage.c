@@ -1,0 +1,37 @@
+/* usage.c - how busy a host is: probe.h's script, run as any other command. */
+#include "base/buf.h"
+#include "provider/ssh/own.h"
+#include "provider/ssh/probe.h"
+
+static int keep(void *arg, enum stream from, struct str bytes, struct err *e)
+{
+    (void)e;
+    if (from == STREAM_OUT) {
+        buf_add(arg, bytes);
+    }
+    return 0;
+}
+
+static int ssh_usage(struct box *b, const struct ctx *ctx, struct usage *out, struct err *e)
+{
+    const struct exec_req req = {
+        .shell = SHELL_SH,
+        .command = str_from(probe_script),
+        .timeout_ms = PROBE_TIMEOUT_MS,
+    };
+    struct buf text own_buf = {0};
+    const struct sink sink = {.write = keep, .arg = &text};
+    struct exec_result result = {0};
+
+    buf_init(&text, PROBE_MAX_BYTES);
+    if (ssh_exec(b, ctx, &req, &sink, &result, e) < 0) {
+        return -1;
+    }
+    if (result.timed_out) {
+        return err_set(e, ERR_PROTOCOL, "the host took more than %d s to tell how busy it is",
+                       PROBE_TIMEOUT_MS / 1000);
+    }
+    return probe_parse(buf_str(&text), out, e);
+}
+
+const struct meter_ops ssh_meter = {.usage = ssh_usage};
