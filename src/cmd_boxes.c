@@ -58,22 +58,24 @@ static int list_boxes(struct session *s, struct listing *out, struct err *e)
     return boxes_each(s->services.boxes, &s->ctx, &s->scope, keep_view, out, e);
 }
 
-/* Of every owner: yours, those of runs, and those of HTTP keys. */
+/* Of every owner: yours, those of runs, and those of HTTP keys. Hosts are everybody's. */
 static int list_all_boxes(struct session *s, struct listing *out, struct err *e)
 {
     const struct str *owners;
     size_t n;
 
-    *out = (struct listing){.session = s};
-    if (boxes_owners(s->services.boxes, &s->ctx, &owners, &n, e) < 0) {
+    if (list_boxes(s, out, e) < 0 || boxes_owners(s->services.boxes, &s->ctx, &owners, &n, e) < 0) {
         return -1;
     }
     for (size_t i = 0; i < n; i++) {
         struct scope theirs;
         int rc;
 
+        if (str_eq(owners[i], s->scope.owner)) {
+            continue;
+        }
         scope_init(&theirs, owners[i], s->services.config->folder);
-        rc = boxes_each(s->services.boxes, &s->ctx, &theirs, keep_view, out, e);
+        rc = boxes_each_made(s->services.boxes, &s->ctx, &theirs, keep_view, out, e);
         scope_fini(&theirs);
         if (rc < 0) {
             return -1;

@@ -219,3 +219,33 @@ def test_doctor_says_which_hosts_let_us_in(host, server, silent):
     assert lines["one"]["state"] == "ok" and "lets us in" in lines["one"]["found"]
     assert lines["dead"]["state"] == "warn" and lines["other"]["state"] == "warn"
     assert "refused" in lines["other"]["found"]
+
+
+@pytest.mark.skipif(not os.path.exists("/usr/bin/ssh"), reason="there is no ssh")
+def test_a_jump_that_the_ssh_configuration_names(host, server):
+    one = server.entry("one")
+    gate = sshd.Sshd(host.folder / "gate")
+    gate.let_in(one["key_file"])
+    path = use_own_ssh_config(
+        host, f"Host inner\n  Port {server.port}\n  ProxyJump gate\n"
+              f"Host gate\n  Port {gate.port}\n  StrictHostKeyChecking accept-new\n"
+              f"Host *\n  HostName 127.0.0.1\n  User {server.user}\n"
+              f"  IdentityFile {one['key_file']}\n  UserKnownHostsFile {one['known_hosts']}\n")
+    try:
+        client = host.server(env={"REMOTE_HOST": "inner", **path})
+        assert str(server.port) in client.bash("echo $SSH_CONNECTION")["stdout"]
+        assert "inner" in listed(client)[1]
+        assert "Accepted publickey" in (gate.folder / "log").read_text()
+        client.close()
+    finally:
+        gate.close()
+
+
+def test_the_command_line_lists_hosts_once(host, server):
+    client = start(host, server.entry("one"))
+    client.tool("create_sandbox", name="mine", provider="local")
+    for args in (), ("--all",):
+        done = host.run("ls", *args, env={"REMOTE_SANDBOX_LIST": json.dumps([server.entry("one")])})
+        assert len([x for x in done.stdout.splitlines() if "one" in x.split()]) == 1, done.stdout
+        assert done.stdout.count("mine") == 1
+    client.tool("delete_sandbox", sandbox_name="mine")
