@@ -104,7 +104,10 @@ typedef void box_name_fn(void *arg, struct str name);
 void boxes_each_name(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
                      box_name_fn *each, void *arg);
 
-/* Is this box of the owner's, by its whole id? */
+/* What kept outputs of a box are kept by: its id; of a host, which several owners use, an id
+ * for each of them. In the arena. */
+struct str boxes_output_id(const struct scope *scope, struct str id, struct arena *a);
+/* Is this box of the owner's, by its whole id, or by what boxes_output_id() makes of it? */
 bool boxes_owns(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct str id);
 /* The owners that have live boxes, in order, in ctx->arena: for the operator. */
 int boxes_owners(struct boxes *bs, const struct ctx *ctx, const struct str **out, size_t *n,

@@ -1,4 +1,5 @@
 /* manage.c - delete, select and name boxes that exist. */
+#include "base/sha256.h"
 #include "core/boxes_own.h"
 #include "core/idle.h"
 
@@ -164,6 +165,41 @@ void boxes_each_name(struct boxes *bs, const struct ctx *ctx, struct scope *scop
 
 /* ---- whose ----------------------------------------------------------------------------- */
 
+struct str boxes_output_id(const struct scope *scope, struct str id, struct arena *a)
+{
+    unsigned char hash[SHA256_SIZE];
+    char hex[SHA256_HEX_SIZE];
+    struct sha256 h;
+
+    if (!fixed_is_id(id)) {
+        return id;
+    }
+    sha256_init(&h);
+    sha256_add(&h, scope->owner);
+    sha256_add(&h, S("\0"));
+    sha256_add(&h, id);
+    sha256_end(&h, hash);
+    return arena_str(a, str_head(str_from(sha256_hex(hash, hex)), STORE_ID_LEN));
+}
+
+struct output_search {
+    const struct scope *scope;
+    struct arena *arena;
+    struct str id;
+    bool found;
+};
+
+static int compare_output(void *arg, const struct box_row *row, const struct box_info *info,
+                          struct err *e)
+{
+    struct output_search *s = arg;
+
+    (void)info;
+    (void)e;
+    s->found = s->found || str_eq(boxes_output_id(s->scope, row->id, s->arena), s->id);
+    return 0;
+}
+
 bool boxes_owns(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct str id)
 {
     struct cached found;
@@ -180,7 +216,10 @@ bool boxes_owns(struct boxes *bs, const struct ctx *ctx, struct scope *scope, st
         box_unref(found.box);
         return true;
     }
-    return store_box_by_id(bs->store, ctx->arena, scope->owner, id, &row, &ignored) == 0;
+    struct output_search host = {scope, ctx->arena, id, false};
+
+    return (fixed_each(bs, ctx, scope, compare_output, &host, &ignored) == 0 && host.found) ||
+           store_box_by_id(bs->store, ctx->arena, scope->owner, id, &row, &ignored) == 0;
 }
 
 int boxes_owners(struct boxes *bs, const struct ctx *ctx, const struct str **out, size_t *n,

@@ -160,7 +160,8 @@ static int run_job(void *arg, struct call *c, struct box *b, struct str id, stru
     struct sink sink = {.write = keep_output, .lost = lose_output, .arg = r};
 
     output_free(r->output); /* of an attempt in a box that was gone */
-    r->output = output_new(c->services->config->state_dir, id, r->args->max_output_chars);
+    r->output = output_new(c->services->config->state_dir,
+                           boxes_output_id(c->scope, id, c->ctx->arena), r->args->max_output_chars);
     r->keep = output_sink(r->output);
     r->input_at = 0;
     if (c->progress != NULL && b->provider->ops->tasks != NULL) {

@@ -1,6 +1,8 @@
 """SSH hosts as the configuration names them: which is meant, how busy they are, what is wrong."""
 import json
 import os
+import re
+import shutil
 import socket
 import stat
 import subprocess
@@ -249,3 +251,12 @@ def test_the_command_line_lists_hosts_once(host, server):
         assert len([x for x in done.stdout.splitlines() if "one" in x.split()]) == 1, done.stdout
         assert done.stdout.count("mine") == 1
     client.tool("delete_sandbox", sandbox_name="mine")
+
+
+def test_output_that_is_too_long_can_be_read_as_from_any_sandbox(host, server):
+    client = start(host, server.entry("one"))
+    cut = client.tool("exec_bash", command="seq 1 20000", max_output_chars=500)["stdout"]
+    kept = re.search(r"output:[0-9a-f]{12}", cut).group()
+    whole = client.tool("read_remote_file", remote_path=kept, max_bytes=200000)
+    assert "\n12345\n" in whole["content"]
+    shutil.rmtree(host.home / "outputs")  # a host does not end, so nobody else does

@@ -268,6 +268,15 @@ static void a_host_is_not_deleted_and_does_not_end(void **state)
     assert_str(world_found(w, &p, gpu1), S("ssh:gpu1"));
     assert_true(boxes_owns(p.boxes, &w->ctx, &p.scope, S("ssh:gpu1")));
     assert_false(boxes_owns(p.boxes, &w->ctx, &p.scope, S("ssh:gpu9")));
+
+    struct scope other;
+    struct str kept = boxes_output_id(&p.scope, S("ssh:gpu1"), &w->arena);
+
+    scope_init(&other, S("key:other"), S("/"));
+    assert_int_equal(kept.len, 32);
+    assert_true(boxes_owns(p.boxes, &w->ctx, &p.scope, kept));
+    assert_false(boxes_owns(p.boxes, &w->ctx, &other, kept));
+    scope_fini(&other);
     stop(&p);
 }
 
