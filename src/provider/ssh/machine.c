@@ -66,7 +66,13 @@ bool machine_is_alive(struct machine *m)
 
 static bool has_room(const struct session *s)
 {
-    return s != NULL && s->is_ready && !s->is_done && s->n_chans < s->max_chans;
+    if (s == NULL || !s->is_ready || s->is_done) {
+        return false;
+    }
+    int64_t now = clock_mono_ms();
+    unsigned max = now - s->limited_ms > LIMIT_KEPT_MS ? CHANNELS_GUESS : s->max_chans;
+
+    return s->n_chans < max && now >= s->rest_until_ms;
 }
 
 /* Makes room for one more session: a slot, or NULL when there are enough. */
@@ -229,8 +235,11 @@ void machine_refused(struct session *s, struct chan *c, const char *why)
     LOCKED(&m->lock);
 
     s->n_chans--;
-    if (s->n_chans > 0) {
-        s->max_chans = s->n_chans;
+    /* A server may still count a channel that we have just closed. */
+    if (s->n_chans > 0 || ++c->refusals < REFUSALS_MAX) {
+        s->max_chans = s->n_chans > 0 ? s->n_chans : 1;
+        s->limited_ms = clock_mono_ms();
+        s->rest_until_ms = s->limited_ms + REST_MS;
         put_back(m, c);
         (void)!serve_queue(m, &e);
         return;

@@ -34,6 +34,9 @@
 #define CHAN_OUT_MAX   (1u << 20) /* bytes of one stream that wait for the call */
 #define CHAN_IN_MAX    (1u << 20) /* bytes that wait for the host */
 #define CHAN_TRIES     3          /* connections that may be lost before it is opened */
+#define REFUSALS_MAX   20
+#define REST_MS        25
+#define LIMIT_KEPT_MS  10000 /* then it is tried again whether more channels fit */
 #define DEAD_MS        5000
 #define KEEPALIVE_MS   30000 /* without a word of the host until we ask for one */
 #define ANSWER_MS      15000 /* how long it may then take */
@@ -110,7 +113,8 @@ struct chan {
     int got_code;
     char got_signal[16];
     int64_t quiet_since_ms; /* since the command ended and nothing came any more; 0: no */
-    int tries;
+    int tries;              /* connections that were lost before it was opened */
+    int refusals;           /* by servers that had no other channel of ours open */
 };
 
 struct session {
@@ -121,6 +125,8 @@ struct session {
     /* guarded by machine.lock: */
     bool is_ready, is_done, is_closing;
     unsigned n_chans, max_chans;
+    int64_t limited_ms;    /* when max_chans was learned */
+    int64_t rest_until_ms; /* no channel is tried before */
     /* of the owner thread alone: */
     ssh_session ssh;
     ssh_event event;

@@ -318,11 +318,22 @@ static void serve_all(struct session *s)
     } while (moved || s->count.in_packets != before);
 }
 
+/* The server refused a channel just now. */
+static bool is_resting(struct session *s)
+{
+    LOCKED(&s->machine->lock);
+
+    return s->rest_until_ms != 0 && clock_mono_ms() < s->rest_until_ms + REST_MS;
+}
+
 /* How long the loop may sleep. */
 static int sleep_ms(struct session *s)
 {
     struct list *pos;
 
+    if (is_resting(s)) {
+        return REST_MS;
+    }
     list_each (pos, &s->chans) {
         if (list_entry(pos, struct chan, link)->quiet_since_ms != 0) {
             return LEFTOVER_MS / 3;

@@ -12,6 +12,7 @@
 #define IDLE_MAX   2
 #define VERSION    3
 #define SILENT_MS  60000
+#define NOISE_MAX  (64u << 10) /* of a login shell */
 #define ATTR_SIZE  0x1u
 #define ATTR_OWNER 0x2u
 #define ATTR_MODE  0x4u
@@ -268,13 +269,36 @@ static void destroy(struct sftp *s)
     free(s);
 }
 
+/* sshd starts an sftp server through the login shell, whose own files may print something
+ * first: that is skipped up to what can only be the server's greeting. */
+static int skip_noise(struct sftp *s, const struct ctx *ctx, struct err *e)
+{
+    static const char greeting[] = {SFTP_VERSION, 0, 0, 0, VERSION};
+
+    for (;;) {
+        struct str in = buf_str(&s->in);
+        const char *at = in.len > 0 ? memmem(in.p, in.len, greeting, sizeof(greeting)) : NULL;
+
+        if (at != NULL && at - in.p >= 4) {
+            s->in_at = (size_t)(at - in.p) - 4;
+            return 0;
+        }
+        if (in.len > NOISE_MAX) {
+            return sftp_bad(s, e);
+        }
+        if (pull(s, ctx, true, e) < 0) {
+            return -1;
+        }
+    }
+}
+
 static int greet(struct sftp *s, const struct ctx *ctx, struct err *e)
 {
     struct sftp_packet p;
 
     begin_bare(s, SFTP_INIT);
     sftp_u32(s, VERSION);
-    if (sftp_send(s, ctx, e) < 0 || sftp_get(s, ctx, &p, e) < 0) {
+    if (sftp_send(s, ctx, e) < 0 || skip_noise(s, ctx, e) < 0 || sftp_get(s, ctx, &p, e) < 0) {
         return -1;
     }
     struct sftp_in in = {.rest = p.body};

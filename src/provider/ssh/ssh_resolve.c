@@ -244,11 +244,21 @@ static struct str jump_command(struct arena *a, struct str jump)
     return arena_str(a, buf_str(&out));
 }
 
+/* What ssh names when nobody configured a file is below the home of the user's account, which
+ * need not be $HOME: that is no answer, and ours goes by $HOME. */
+static struct str known_hosts_of(struct arena *a, const struct ssh_options *o,
+                                 const struct ssh_host *h, struct str home)
+{
+    struct str known = path_tilde(a, expand(a, o->known_hosts, h, home), home);
+
+    return str_ends(known, S("/.ssh/known_hosts")) ? STR_EMPTY : known;
+}
+
 static void merge(struct arena *a, const struct ssh_options *o, struct ssh_host *h)
 {
     struct str home = home_folder(a);
     struct str key = has_credentials(h) ? STR_EMPTY : existing_key(a, o, h, home);
-    struct str known = path_tilde(a, expand(a, o->known_hosts, h, home), home);
+    struct str known = known_hosts_of(a, o, h, home);
 
     if (h->proxy_jump.len == 0 && h->proxy_command.len == 0) {
         h->proxy_command =

@@ -102,11 +102,12 @@ static int accept_new(struct session *s, const char *found, struct err *e)
 
     arena_init(&a, 1u << 16);
     if (s->machine->conf.trust == SSH_TRUST_STRICT) {
-        return err_set(e, ERR_DENIED,
-                       "the host is not in known_hosts and strict checking is on; it shows %s. "
-                       "Compare that with the host's own (ssh-keygen -lf "
-                       "/etc/ssh/ssh_host_ed25519_key.pub), then add it: ssh-keyscan -p %d %.*s",
-                       found, machine_port(s->machine), STR_ARG(s->machine->conf.host));
+        return err_set(
+            e, ERR_DENIED,
+            "the host is not in known_hosts, and only known ones are trusted; it shows %s. "
+            "Compare that with the host's own (ssh-keygen -lf "
+            "/etc/ssh/ssh_host_ed25519_key.pub), then add it: ssh-keyscan -p %d %.*s",
+            found, machine_port(s->machine), STR_ARG(s->machine->conf.host));
     }
     if (s->lib->session_update_known_hosts(s->ssh) != SSH_OK) {
         return err_set(e, ERR_DENIED,

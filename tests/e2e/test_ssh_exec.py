@@ -1,0 +1,184 @@
+"""Commands on SSH hosts."""
+import os
+import signal
+import time
+
+import pytest
+
+import ssh_servers
+from mcp_client import ToolFailed
+from ssh_world import ssh, wait_gone, world  # noqa: F401
+
+pytestmark = pytest.mark.only_tiers("root")
+
+
+def test_a_command_runs_as_the_user_in_its_home(ssh, world):
+    answer = ssh.tool("exec_bash", command="id -un; pwd; echo oops >&2; exit 3")
+    assert answer["stdout"] == f"{world.user.name}\n{world.user.home}\n"
+    assert (answer["stderr"], answer["exit_code"], answer["connection_error"]) == ("oops\n", 3, False)
+
+
+def test_list_and_active(ssh, world):
+    listed = ssh.tool("list_sandboxes")
+    box, = (b for b in listed["sandboxes"] if b["provider"] == "ssh")
+    assert listed["active_sandbox"] == "box"
+    assert (box["host"], box["port"], box["user"], box["connection_alive"]) == \
+        ("127.0.0.1", world.server.port, world.user.name, True)
+    assert ssh.tool("get_active_sandbox")["connection_alive"] is True
+
+
+@pytest.mark.parametrize("text", ["it's", "$(touch evil)", "`touch evil`", "a;touch evil", "x\ny",
+                                  "!! !x", "\\ \\\\ \\n", "\"q\"", "*", "-n", "%s%n", "\u00e4\u20ac"])
+def test_texts_reach_no_shell_unquoted(ssh, world, text):
+    answer = ssh.tool("exec_bash", command="printf '[%s]' \"$V\"; cat", env={"V": text}, stdin=text)
+    assert answer["stdout"] == f"[{text}]{text}"
+    with pytest.raises(ToolFailed, match="working folder"):
+        ssh.tool("exec_bash", command="true", cwd=f"nowhere/{text}")
+    assert not (world.user.home / "evil").exists()
+
+
+def test_cwd(ssh, world):
+    folder = world.user.home / "a folder's $(x)"
+    folder.mkdir()
+    world.user.own(folder)
+    for cwd in folder.name, f"~/{folder.name}", str(folder):
+        assert ssh.tool("exec_bash", command="pwd", cwd=cwd)["stdout"] == f"{folder}\n"
+    assert ssh.tool("exec_bash", command="pwd", cwd="~")["stdout"] == f"{world.user.home}\n"
+
+
+def test_stdin_is_empty_when_none_is_given(ssh):
+    assert ssh.tool("exec_bash", command="cat; echo end", timeout_s=10)["stdout"] == "end\n"
+
+
+def test_a_time_out_kills_the_whole_group(ssh, world):
+    began = time.monotonic()
+    answer = ssh.tool("exec_bash", command="echo part; sleep 4711 & sleep 4711", timeout_s=1)
+    assert (answer["exit_code"], answer["timed_out"], answer["stdout"]) == (124, True, "part\n")
+    assert time.monotonic() - began < 5
+    assert wait_gone(world.user, "sleep 4711")
+
+
+def test_a_command_that_ignores_term_is_killed(ssh, world):
+    answer = ssh.tool("exec_bash", command="trap '' TERM; sleep 4712; sleep 4712", timeout_s=1)
+    assert answer["timed_out"] is True
+    assert wait_gone(world.user, "sleep 4712")
+
+
+def test_cancel_kills(ssh, world):
+    ssh.start_tool("exec_bash", {"command": "sleep 4713"}, request_id="cancelled")
+    while not world.user.processes("sleep 4713"):
+        time.sleep(0.05)
+    ssh.cancel("cancelled")
+    assert wait_gone(world.user, "sleep 4713")
+    assert ssh.tool("exec_bash", command="echo on")["stdout"] == "on\n"
+
+
+def test_leftovers_do_not_hold_the_answer(ssh, world):
+    began = time.monotonic()
+    assert ssh.tool("exec_bash", command="sleep 4714 & echo started")["stdout"] == "started\n"
+    assert time.monotonic() - began < 3
+    assert world.user.processes("sleep 4714")
+    ssh.tool("exec_bash", command="pkill sleep")
+
+
+def test_signals_and_exit_124_are_told_apart(ssh):
+    killed = ssh.tool("exec_bash", command="kill -SEGV $$")
+    assert (killed["signal"], killed["exit_code"]) == ("SIGSEGV", 128 + signal.SIGSEGV)
+    own = ssh.tool("exec_bash", command="exit 124")
+    assert (own["exit_code"], own["timed_out"]) == (124, False)
+
+
+def test_much_output_is_bounded(ssh):
+    answer = ssh.tool("exec_bash", command="head -c 30000000 /dev/zero | tr '\\0' x; echo end",
+                      max_output_chars=1000)
+    assert answer["truncated"] is True and len(answer["stdout"]) < 2000
+
+
+@pytest.mark.parametrize("shell", ["/bin/sh", "/bin/tcsh", "/usr/bin/fish"])
+def test_login_shells(host, world, shell):
+    if not os.path.exists(shell):
+        pytest.skip(f"{shell} is not installed")
+    world.user.shell(shell)
+    try:
+        client = host.server(env=ssh_servers.hosts(world.entry(world.server)))
+        text = "it's\n!! \\n $HOME `x` \"q\""
+        answer = client.tool("exec_bash", command="echo ${BASH_VERSION:+bash}; printf %s \"$V\"; exit 5",
+                             env={"V": text})
+        assert (answer["stdout"], answer["exit_code"]) == (f"bash\n{text}", 5)
+    finally:
+        world.user.shell("/bin/bash")
+
+
+def test_a_noisy_login_is_no_output(host, world):
+    world.user.write(".bashrc", "echo hello from bashrc; echo and this >&2\n")
+    try:
+        banner = world.folder / "banner"
+        banner.write_text("AUTHORIZED USE ONLY\n")
+        client = host.server(env=ssh_servers.hosts(world.entry(world.sshd(Banner=banner))))
+        answer = client.tool("exec_bash", command="echo mine; echo too >&2")
+        assert (answer["stdout"], answer["stderr"]) == ("mine\n", "too\n")
+        client.tool("write_remote_file", remote_path="noisy.txt", content="x")
+        assert client.tool("read_remote_file", remote_path="noisy.txt")["content"] == "x"
+    finally:
+        (world.user.home / ".bashrc").unlink()
+
+
+def test_a_lost_connection_is_told_with_what_came(host, world):
+    proxy = world.proxy(world.server.port)
+    client = host.server(env=ssh_servers.hosts(world.entry(proxy)))
+    client.tool("exec_bash", command="true")
+    call = client.start_tool("exec_bash", {"command": "echo once >> count; echo part; sleep 4715"})
+    while not world.user.processes("sleep 4715"):
+        time.sleep(0.05)
+    time.sleep(0.2)
+    proxy.drop()
+    with pytest.raises(ToolFailed) as failed:
+        client.finish_tool(call)
+    answer = failed.value.answer
+    assert (answer["connection_error"], answer["stdout"]) == (True, "part\n")
+    assert client.tool("exec_bash", command="cat count; pkill sleep")["stdout"] == "once\n"
+
+
+def test_killed_server_processes_cost_one_reconnect(host, world):
+    server = world.sshd()
+    client = host.server(env=ssh_servers.hosts(world.entry(server)))
+    client.tool("exec_bash", command="true")
+    server.signal_all(signal.SIGKILL)
+    time.sleep(0.3)
+    assert client.tool("exec_bash", command="echo back")["stdout"] == "back\n"
+
+
+def test_many_calls_at_once(ssh, world):
+    ssh.tool("exec_bash", command="true")
+    began = time.monotonic()
+    calls = [ssh.start_tool("exec_bash", {"command": f"sleep 1; echo {i}"}) for i in range(64)]
+    assert [ssh.finish_tool(c)["stdout"] for c in calls] == [f"{i}\n" for i in range(64)]
+    assert time.monotonic() - began < 10
+    assert len(world.server.children()) <= 24  # at most 8 connections, up to 3 processes each
+
+
+def test_max_sessions_1(host, world):
+    client = host.server(env=ssh_servers.hosts(world.entry(world.sshd(MaxSessions=1))))
+    calls = [client.start_tool("exec_bash", {"command": f"sleep 0.3; echo {i}"}) for i in range(12)]
+    assert [client.finish_tool(c)["stdout"] for c in calls] == [f"{i}\n" for i in range(12)]
+    assert client.tool("exec_bash", command="sleep 60", timeout_s=1)["timed_out"] is True
+    client.tool("write_remote_file", remote_path="one.txt", content="1")
+
+
+def test_dead_hosts_cost_one_time_out_and_are_remembered(host, world):
+    quiet = [world.proxy(world.server.port) for _ in range(3)]
+    for proxy in quiet:
+        proxy.stalled.set()
+    entries = [world.entry(p, f"dead{i}", connect_timeout=2) for i, p in enumerate(quiet)]
+    client = host.server(env=ssh_servers.hosts(world.entry(world.server), *entries))
+    began = time.monotonic()
+    boxes = {b["name"]: b for b in client.tool("list_sandboxes")["sandboxes"]}
+    took = time.monotonic() - began
+    assert boxes["box"]["connection_alive"] is True
+    assert all(not boxes[f"dead{i}"]["connection_alive"] for i in range(3))
+    assert took < 5
+    began = time.monotonic()
+    with pytest.raises(ToolFailed, match="handshake"):
+        client.tool("exec_bash", command="true", sandbox_name="dead1")
+    assert time.monotonic() - began < 0.5
+    assert client.tool("exec_bash", command="echo fine")["stdout"] == "fine\n"
