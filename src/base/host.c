@@ -28,7 +28,10 @@ static struct str shown(struct str s, char to[SHOWN])
     size_t n = s.len < SHOWN ? s.len : SHOWN;
 
     for (size_t i = 0; i < n; i++) {
-        to[i] = s.p[i] >= ' ' && s.p[i] <= '~' ? s.p[i] : '?';
+        to[i] = '?';
+        if (s.p[i] >= ' ' && s.p[i] <= '~') {
+            to[i] = s.p[i];
+        }
     }
     return (struct str){to, n};
 }

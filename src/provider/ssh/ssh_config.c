@@ -110,9 +110,9 @@ void ssh_config_answer(struct str text, struct ssh_options *out)
 
 /* ---- patterns ------------------------------------------------------------------------------ */
 
-static char lower(char c)
+static int lower(char c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
 }
 
 /* '*' and '?'. Where it fails behind a '*', that one takes a character more. */

@@ -167,7 +167,7 @@ static struct str expand(struct arena *a, struct str text, const struct ssh_host
     }
     buf_init(&out, 4096);
     for (size_t i = 0; i < text.len; i++) {
-        char c = i + 1 < text.len && text.p[i] == '%' ? text.p[i + 1] : '\0';
+        int c = i + 1 < text.len && text.p[i] == '%' ? text.p[i + 1] : 0;
 
         if (c == 'd') {
             buf_add(&out, home);
