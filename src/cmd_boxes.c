@@ -135,10 +135,12 @@ static void fill_cells(struct arena *a, const struct box_view *v, struct str cel
 {
     cells[COL_OWNER] = plain(a, owner_text(v->row.owner));
     cells[COL_NAME] = plain(a, v->row.name);
-    cells[COL_ID] = plain(a, str_head(v->row.id, ID_SHOWN));
+    cells[COL_ID] = plain(a, str_has(v->row.id, ':') ? v->row.id : str_head(v->row.id, ID_SHOWN));
     cells[COL_PROVIDER] = plain(a, v->row.provider);
     cells[COL_STATUS] = status_text(v);
-    cells[COL_AGE] = cli_span(a, (clock_wall_ms() - v->row.created_ms) / 1000);
+    /* A host was not made by us. */
+    cells[COL_AGE] =
+        v->row.created_ms > 0 ? cli_span(a, (clock_wall_ms() - v->row.created_ms) / 1000) : S("-");
     cells[COL_EXPIRES] = expires_text(a, v);
     cells[COL_ISOLATION] = plain(a, v->alive ? v->info.tier : v->problem);
 }
@@ -181,7 +183,9 @@ static json_t *view_json(const struct box_view *v)
     (void)json_object_set_new(o, "status", js_string(status_text(v)));
     (void)json_object_set_new(o, "selected", json_boolean(v->selected));
     (void)json_object_set_new(o, "created_at",
-                              js_string(str_from(clock_rfc3339(v->row.created_ms, created))));
+                              v->row.created_ms > 0
+                                  ? json_string(clock_rfc3339(v->row.created_ms, created))
+                                  : json_null());
     (void)json_object_set_new(o, "isolation", js_string(v->info.tier));
     if (v->info.expires_at > 0) {
         char expires[CLOCK_RFC3339_SIZE];

@@ -250,6 +250,8 @@ def test_the_command_line_lists_hosts_once(host, server):
         done = host.run("ls", *args, env={"REMOTE_SANDBOX_LIST": json.dumps([server.entry("one")])})
         assert len([x for x in done.stdout.splitlines() if "one" in x.split()]) == 1, done.stdout
         assert done.stdout.count("mine") == 1
+        line = next(x.split() for x in done.stdout.splitlines() if "one" in x.split())
+        assert "ssh:one" in line and "-" in line
     client.tool("delete_sandbox", sandbox_name="mine")
 
 

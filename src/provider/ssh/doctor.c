@@ -39,7 +39,7 @@ static void *visit_host(void *arg)
     if (own.deadline_ms == 0 || own.deadline_ms > until_ms) {
         own.deadline_ms = until_ms;
     }
-    b = provider_attach(v->provider, &own, v->machine->conf.name, &v->e);
+    b = provider_attach(v->provider, &own, v->machine->name, &v->e);
     v->is_in = b != NULL && box_info(b, &own, &v->info, &v->e) == 0;
     return NULL;
 }
@@ -48,7 +48,7 @@ static int tell(struct visit *v, check_fn *each, void *arg, struct err *e)
 {
     struct check line = {
         .state = v->is_in ? CHECK_OK : CHECK_WARN,
-        .what = v->machine->conf.name,
+        .what = v->machine->name,
         .found = str_from(v->e.msg),
     };
 

@@ -104,7 +104,7 @@ int session_learn(struct session *s, int64_t until_ms, struct err *e)
     bool is_known = m->facts.known;
     unlock(&m->lock);
     /* A jump host need not run commands. */
-    if (is_known || m->conf.name.len == 0) {
+    if (is_known || m->name.len == 0) {
         return 0;
     }
     ssh_channel channel = s->lib->channel_new(s->ssh);

@@ -18,6 +18,7 @@ void machine_init(struct machine *m, const struct ssh_host *conf)
 {
     arena_init(&m->arena, ARENA_LIMIT);
     machine_keep(m, conf);
+    m->name = m->conf.name;
     m->max_sessions = SESSIONS_MAX;
     list_init(&m->queue);
     list_init(&m->idle_sftp);

@@ -53,6 +53,7 @@ struct facts {
 };
 
 struct machine {
+    struct str name;      /* conf.name, which never changes: any thread may read it */
     struct ssh_host conf; /* strings in the arena; changed once, by machine_resolve() */
     bool is_resolved;     /* guarded by lock */
     struct arena arena;   /* guarded by lock once sessions run */

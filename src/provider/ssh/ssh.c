@@ -21,7 +21,7 @@ static struct ssh_provider *provider_of(struct provider *p)
 static struct machine *find(const struct ssh_provider *sp, struct str name)
 {
     for (size_t i = 0; i < sp->n_boxes; i++) {
-        if (str_eq(sp->machines[i]->conf.name, name)) {
+        if (str_eq(sp->machines[i]->name, name)) {
             return sp->machines[i];
         }
     }
@@ -202,8 +202,8 @@ static void fill_info(struct machine *m, const struct ctx *ctx, struct box_info 
     LOCKED(&m->lock);
 
     *out = (struct box_info){
-        .ref = arena_str(ctx->arena, m->conf.name),
-        .name = arena_str(ctx->arena, m->conf.name),
+        .ref = arena_str(ctx->arena, m->name),
+        .name = arena_str(ctx->arena, m->name),
         .state = BOX_UNKNOWN,
         .tier = S("ssh host, plain channels"),
         .host = arena_str(ctx->arena, m->conf.host),
@@ -246,7 +246,7 @@ static struct box *ssh_attach(struct provider *p, const struct ctx *ctx, struct 
     struct ssh_box *sb = xcalloc(1, sizeof(*sb));
     sb->machine = m;
     sb->box.provider = p;
-    sb->box.ref = m->conf.name;
+    sb->box.ref = m->name;
     atomic_init(&sb->box.refs, 1);
     return &sb->box;
 }
