@@ -3,6 +3,8 @@
 #include "core/boxes_own.h"
 #include "core/idle.h"
 
+#define HOST_OUTPUT_LEN 24 /* digits: no box has an id of that length */
+
 /* ---- delete -------------------------------------------------------------------------- */
 
 int boxes_delete(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
@@ -179,7 +181,7 @@ struct str boxes_output_id(const struct scope *scope, struct str id, struct aren
     sha256_add(&h, S("\0"));
     sha256_add(&h, id);
     sha256_end(&h, hash);
-    return arena_str(a, str_head(str_from(sha256_hex(hash, hex)), STORE_ID_LEN));
+    return arena_str(a, str_head(str_from(sha256_hex(hash, hex)), HOST_OUTPUT_LEN));
 }
 
 struct output_search {
@@ -204,10 +206,14 @@ bool boxes_owns(struct boxes *bs, const struct ctx *ctx, struct scope *scope, st
 {
     struct cached found;
     struct box_row row;
+    struct output_search host = {scope, ctx->arena, id, false};
     struct err ignored;
 
     if (fixed_is_id(id)) {
         return boxes_row(bs, ctx, scope, id, &row, &ignored) == 0;
+    }
+    if (id.len == HOST_OUTPUT_LEN) {
+        return fixed_each(bs, ctx, scope, compare_output, &host, &ignored) == 0 && host.found;
     }
     if (id.len != STORE_ID_LEN) {
         return false;
@@ -216,10 +222,7 @@ bool boxes_owns(struct boxes *bs, const struct ctx *ctx, struct scope *scope, st
         box_unref(found.box);
         return true;
     }
-    struct output_search host = {scope, ctx->arena, id, false};
-
-    return (fixed_each(bs, ctx, scope, compare_output, &host, &ignored) == 0 && host.found) ||
-           store_box_by_id(bs->store, ctx->arena, scope->owner, id, &row, &ignored) == 0;
+    return store_box_by_id(bs->store, ctx->arena, scope->owner, id, &row, &ignored) == 0;
 }
 
 int boxes_owners(struct boxes *bs, const struct ctx *ctx, const struct str **out, size_t *n,

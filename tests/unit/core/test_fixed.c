@@ -273,7 +273,7 @@ static void a_host_is_not_deleted_and_does_not_end(void **state)
     struct str kept = boxes_output_id(&p.scope, S("ssh:gpu1"), &w->arena);
 
     scope_init(&other, S("key:other"), S("/"));
-    assert_int_equal(kept.len, 32);
+    assert_int_equal(kept.len, 24);
     assert_true(boxes_owns(p.boxes, &w->ctx, &p.scope, kept));
     assert_false(boxes_owns(p.boxes, &w->ctx, &other, kept));
     scope_fini(&other);
