@@ -70,6 +70,7 @@
     X(channel_send_eof)                                                                            \
     X(channel_is_eof)                                                                              \
     X(channel_is_closed)                                                                           \
+    X(remove_channel_callbacks)                                                                    \
     X(set_channel_callbacks)
 
 struct libssh {

@@ -17,8 +17,8 @@
 void machine_init(struct machine *m, const struct ssh_host *conf)
 {
     arena_init(&m->arena, ARENA_LIMIT);
+    m->name = arena_str(&m->arena, conf->name);
     machine_keep(m, conf);
-    m->name = m->conf.name;
     m->max_sessions = SESSIONS_MAX;
     list_init(&m->queue);
     list_init(&m->idle_sftp);
@@ -42,8 +42,9 @@ const char *machine_user(const struct machine *m, struct arena *a)
     return found != NULL ? found->pw_name : "root";
 }
 
-const char *machine_where(const struct machine *m, char to[WHERE_SIZE])
+const char *machine_where(struct machine *m, char to[WHERE_SIZE])
 {
+    LOCKED(&m->lock);
     struct str user = m->conf.user;
 
     (void)snprintf(to, WHERE_SIZE, "%.*s%s%.*s:%d", STR_ARG(str_head(user, 64)),

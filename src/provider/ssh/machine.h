@@ -218,7 +218,7 @@ int session_dial(struct session *s, int64_t until_ms, struct err *e) MUST_CHECK;
 void session_hang_up(struct session *s); /* what dial made */
 /* "user@host:port", into a text of that size. */
 #define WHERE_SIZE 300
-const char *machine_where(const struct machine *m, char to[WHERE_SIZE]);
+const char *machine_where(struct machine *m, char to[WHERE_SIZE]);
 const char *machine_user(const struct machine *m, struct arena *a);
 int machine_port(const struct machine *m);
 

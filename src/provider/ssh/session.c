@@ -51,12 +51,19 @@ static int on_wake(socket_t fd, int revents, void *arg)
 
 /* ---- one channel ------------------------------------------------------------------ */
 
-static void drop(struct session *s, struct chan *c, const struct err *why)
+/* libssh keeps a channel until the host has closed it, too, and would go on calling. */
+static void free_channel(struct session *s, struct chan *c)
 {
     if (c->channel != NULL) {
+        (void)s->lib->remove_channel_callbacks(c->channel, &c->callbacks);
         s->lib->channel_free(c->channel);
         c->channel = NULL;
     }
+}
+
+static void drop(struct session *s, struct chan *c, const struct err *why)
+{
+    free_channel(s, c);
     list_del(&c->link);
     lock(&c->lock);
     c->session = NULL;
@@ -148,8 +155,7 @@ static bool serve_opening(struct session *s, struct chan *c)
         drop(s, c, &e);
         return true;
     }
-    s->lib->channel_free(c->channel);
-    c->channel = NULL;
+    free_channel(s, c);
     list_del(&c->link);
     machine_refused(s, c, why);
     return true;
@@ -406,13 +412,13 @@ static int prepare(struct session *s, struct err *e)
     return 0;
 }
 
-/* Channels are the session's: libssh frees what is left of them with it. */
+/* Before the session goes, with which libssh frees what is left of them. */
 static void free_channels(struct session *s)
 {
     struct list *pos;
 
     list_each (pos, &s->chans) {
-        list_entry(pos, struct chan, link)->channel = NULL;
+        free_channel(s, list_entry(pos, struct chan, link));
     }
 }
 

@@ -83,8 +83,11 @@ static void add_jumps(struct ssh_provider *sp, struct machine *m)
             at->jump = known;
             return;
         }
-        struct ssh_host conf = parse_hop(known != NULL ? &known->conf : &m->conf,
-                                         known != NULL ? known->conf.host : hop);
+        struct ssh_host conf = parse_hop(&m->conf, hop);
+        if (known != NULL) {
+            conf = known->conf;
+            conf.name = conf.proxy_jump = STR_EMPTY;
+        }
         at->jump = add_machine(sp, &conf);
         at = at->jump;
     }
