@@ -150,6 +150,21 @@ def test_killed_server_processes_cost_one_reconnect(host, world):
     assert client.tool("exec_bash", command="echo back")["stdout"] == "back\n"
 
 
+def test_a_stopped_host_runs_nothing_later(host, world):
+    server = world.sshd()
+    client = host.server(env=ssh_servers.hosts(world.entry(server)))
+    client.tool("exec_bash", command="true")
+    server.signal_all(signal.SIGSTOP)
+    try:
+        with pytest.raises(ToolFailed, match="has not answered") as failed:
+            client.tool("exec_bash", command="touch late", timeout_s=1)
+        assert failed.value.answer["connection_error"] is True
+    finally:
+        server.signal_all(signal.SIGCONT)
+    assert client.tool("exec_bash", command="echo on; sleep 0.5")["stdout"] == "on\n"
+    assert not (world.user.home / "late").exists()
+
+
 def test_many_calls_at_once(ssh, world):
     ssh.tool("exec_bash", command="true")
     began = time.monotonic()

@@ -250,6 +250,18 @@ static int conclude(struct follow *f, const struct chan_news *news, int64_t star
     return 0;
 }
 
+/* The time is over and the host has not even told that the command runs. */
+static int fail_silent(const struct follow *f, bool has_started, struct err *e)
+{
+    int seconds = (int)(f->req->timeout_ms / 1000);
+
+    return has_started
+               ? err_set(e, ERR_UNREACHABLE,
+                         "the host took the command but has not answered for %d s", seconds)
+               : err_set(e, ERR_UNREACHABLE,
+                         "the host has not answered for %d s; the command was not sent", seconds);
+}
+
 /* 1: it has ended, 0: go on. */
 static int step(struct follow *f, struct chan_news *news, struct pollfd *input, int64_t until_ms,
                 struct err *e)
@@ -295,7 +307,7 @@ static int run(struct follow *f, struct exec_result *out, struct err *e)
         until_ms = clock_mono_ms() + AFTER_KILL_MS;
         if (f->group == 0) {
             kill_cancelled(f);
-            return conclude(f, &news, started_ms, out, e);
+            return fail_silent(f, news.has_started, e);
         }
         kill_group(f, GRACE_MS);
     }

@@ -209,6 +209,7 @@ struct chan *machine_next(struct session *s)
     lock(&c->lock);
     c->session = s;
     c->state = CHAN_OPENING;
+    chan_tell(c);
     unlock(&c->lock);
     return c;
 }

@@ -135,6 +135,10 @@ static bool serve_opening(struct session *s, struct chan *c)
     if (rc == SSH_AGAIN) {
         return false;
     }
+    if (rc == SSH_OK && is_unwanted) {
+        drop(s, c, NULL); /* what nobody waits for must not run */
+        return true;
+    }
     if (rc == SSH_OK) {
         lock(&c->lock);
         c->state = c->kind == CHAN_TCP ? CHAN_OPEN : CHAN_ASKING;

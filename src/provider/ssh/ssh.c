@@ -10,6 +10,7 @@
 #include "provider/ssh/sftp.h"
 
 #define JUMPS_MAX 8
+#define HELLO_MS  5000 /* for a word of a host that is connected */
 
 /* ---- jump hosts ------------------------------------------------------------------------ */
 
@@ -171,12 +172,11 @@ static int reach(struct machine *m, const struct ctx *ctx, struct err *e)
             return news.why.kind == ERR_NONE ? 0 : -1;
         }
         if (news.state == CHAN_OPENING && until_ms == 0) {
-            until_ms = clock_mono_ms() + SSH_CONNECT_TIMEOUT_S * 1000ll;
+            until_ms = clock_mono_ms() + HELLO_MS;
         }
         if (until_ms != 0 && clock_mono_ms() >= until_ms) {
             return err_set(e, ERR_UNREACHABLE,
-                           "the host is connected but has not answered for %d s",
-                           SSH_CONNECT_TIMEOUT_S);
+                           "the host is connected but has not answered for %d s", HELLO_MS / 1000);
         }
         if (chan_wait(c, ctx, NULL, until_ms, e) < 0) {
             return -1;
