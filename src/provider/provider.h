@@ -172,6 +172,7 @@ struct exec_result {
     unsigned limits_hit; /* LIMIT_* */
     int64_t wall_ms;
     uint64_t out_bytes, err_bytes; /* produced in all, also what was lost */
+    bool not_sent; /* with ERR_UNREACHABLE: it certainly did not run; the rest says nothing */
 };
 
 struct task_state {
@@ -369,8 +370,8 @@ struct provider_ops {
     /*
      * Run a command. A command that fails is success here: see out->code. -1 before
      * anything ran: ERR_NOT_FOUND (cwd, program), ERR_GONE (the box has ended), ERR_LIMIT
-     * and so on. -1 with ERR_UNREACHABLE after it started: the connection was lost, output so
-     * far went to the sink. When ctx is cancelled (or its deadline passes) the whole
+     * and so on. -1 with ERR_UNREACHABLE: the connection was lost, output so far went to the
+     * sink; with out->not_sent it was never there. When ctx is cancelled (or its deadline passes) the whole
      * session in the box is killed and -1 is ERR_CANCELLED (ERR_TIMEOUT).
      */
     int (*exec)(struct box *b, const struct ctx *ctx, const struct exec_req *req,

@@ -281,11 +281,17 @@ static void put_lost(struct run *r, json_t *o)
                                 "create_sandbox to make a new one",
                                 STR_ARG(r->ended.ended)));
     } else {
-        answer_str(o, "error",
-                   arena_printf(a,
-                                "the sandbox was lost or not reached (%s): the command may have "
-                                "run in part, or still run. Look before you run it again",
-                                r->why.msg));
+        answer_str(
+            o, "error",
+            r->result.not_sent
+                ? arena_printf(a,
+                               "the sandbox was not reached (%s): the command did not run. "
+                               "Try again when it can be",
+                               r->why.msg)
+                : arena_printf(a,
+                               "the sandbox was lost or not reached (%s): the command may "
+                               "have run in part, or still run. Look before you run it again",
+                               r->why.msg));
     }
     (void)json_object_set_new(o, "code", json_string(err_kind_name(r->why.kind)));
     r->call->is_error = true;

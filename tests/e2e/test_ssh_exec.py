@@ -211,3 +211,20 @@ def test_dead_hosts_cost_one_time_out_and_are_remembered(host, world):
         client.tool("exec_bash", command="true", sandbox_name="dead1")
     assert time.monotonic() - began < 0.5
     assert client.tool("exec_bash", command="echo fine")["stdout"] == "fine\n"
+
+
+def test_a_host_that_is_not_there_ran_nothing_and_one_that_was_lost_may_have(host, world):
+    proxy = world.proxy(world.server.port)
+    client = host.server(env=ssh_servers.hosts({**world.entry(proxy), "port": ssh_servers.free_port()}))
+    with pytest.raises(ToolFailed, match="the command did not run") as failed:
+        client.tool("exec_bash", command="true")
+    assert failed.value.answer["code"] == "unreachable"
+    client = host.server(env=ssh_servers.hosts(world.entry(proxy)))
+    client.tool("exec_bash", command="true")
+    call = client.start_tool("exec_bash", {"command": "sleep 4716"})
+    while not world.user.processes("sleep 4716"):
+        time.sleep(0.05)
+    proxy.drop()
+    with pytest.raises(ToolFailed, match="may have run in part"):
+        client.finish_tool(call)
+    first_answer(client, command="pkill -f 'sleep 471[6]'")

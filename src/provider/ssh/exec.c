@@ -307,6 +307,7 @@ static int run(struct follow *f, struct exec_result *out, struct err *e)
         until_ms = clock_mono_ms() + AFTER_KILL_MS;
         if (f->group == 0) {
             kill_cancelled(f);
+            out->not_sent = !news.has_started;
             return fail_silent(f, news.has_started, e);
         }
         kill_group(f, GRACE_MS);
@@ -327,6 +328,7 @@ int ssh_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
     if (req->timeout_ms < 0 || req->window_ms < 0) {
         return err_set(e, ERR_INVALID, "a time-out cannot be negative; 0 means none");
     }
+    *out = (struct exec_result){.not_sent = true};
     if (ssh_facts(f.machine, ctx, &facts, e) < 0) {
         return -1;
     }
@@ -344,6 +346,7 @@ int ssh_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
     if (f.chan == NULL) {
         return -1;
     }
+    out->not_sent = false;
     if (f.is_in_done) {
         chan_put_end(f.chan);
     }
