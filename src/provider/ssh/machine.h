@@ -26,7 +26,7 @@
 #include "base/buf.h"
 #include "base/ctx.h"
 #include "base/list.h"
-#include "provider/ssh/hosts.h"
+#include "provider/hosts.h"
 #include "provider/ssh/libssh.h"
 
 #define SESSIONS_MAX   8

@@ -7,8 +7,8 @@
 #ifndef PROVIDER_SSH_SSH_H
 #define PROVIDER_SSH_SSH_H
 
+#include "provider/hosts.h"
 #include "provider/provider.h"
-#include "provider/ssh/hosts.h"
 
 extern const struct provider_ops ssh_ops;
 
