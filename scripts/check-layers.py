@@ -11,14 +11,16 @@ import sys
 
 MAY_INCLUDE = {
     "base": [],
-    "agent": ["base"],
-    "boxinit": ["base", "agent"],
+    "tree": ["base"],
+    "agent": ["base", "tree"],
+    "boxinit": ["base", "tree", "agent"],
     "json": ["base"],
     "config": ["base", "json"],
     "store": ["base"],
-    "provider": ["base", "agent"],
-    "core": ["base", "json", "config", "store", "provider"],
-    "tools": ["base", "json", "config", "core", "store", "provider"],
+    "provider": ["base", "tree", "agent"],
+    "sync": ["base", "tree", "provider"],
+    "core": ["base", "tree", "json", "config", "store", "provider", "sync"],
+    "tools": ["base", "tree", "json", "config", "core", "store", "provider", "sync"],
     "mcp": ["base", "json", "config", "core", "tools"],
     "serve": ["base", "json", "config", "core", "tools", "mcp"],
 }

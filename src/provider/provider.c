@@ -217,6 +217,54 @@ int box_file_remove(struct box *b, const struct ctx *ctx, struct str path, struc
     return files ? checked(b, files->remove(b, ctx, path, e), e) : -1;
 }
 
+/* ---- whole trees, ports --------------------------------------------------------- */
+
+static const struct tree_ops *trees_of(const struct box *b, struct err *e)
+{
+    const struct tree_ops *trees = b->provider->ops->trees;
+    if (trees == NULL) {
+        (void)lacks(b->provider, e, "move whole folders");
+    }
+    return trees;
+}
+
+int box_tree_list(struct box *b, const struct ctx *ctx, const struct tree_req *req,
+                  tree_entry_fn *each, void *arg, struct tree_facts *out, struct err *e)
+{
+    const struct tree_ops *trees = trees_of(b, e);
+    return trees == NULL ? -1 : checked(b, trees->list(b, ctx, req, each, arg, out, e), e);
+}
+
+int box_tree_put(struct box *b, const struct ctx *ctx, struct str root,
+                 const struct tree_source *from, struct put_result *out, struct err *e)
+{
+    const struct tree_ops *trees = trees_of(b, e);
+    return trees == NULL ? -1 : checked(b, trees->put(b, ctx, root, from, out, e), e);
+}
+
+int box_tree_get(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
+                 size_t n, const struct tree_sink *to, struct err *e)
+{
+    const struct tree_ops *trees = trees_of(b, e);
+    return trees == NULL ? -1 : checked(b, trees->get(b, ctx, root, paths, n, to, e), e);
+}
+
+int box_tree_prune(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
+                   size_t n, struct prune_result *out, struct err *e)
+{
+    const struct tree_ops *trees = trees_of(b, e);
+    return trees == NULL ? -1 : checked(b, trees->prune(b, ctx, root, paths, n, out, e), e);
+}
+
+int box_port_dial(struct box *b, const struct ctx *ctx, uint16_t port, struct err *e)
+{
+    const struct port_ops *ports = b->provider->ops->ports;
+    if (ports == NULL) {
+        return lacks(b->provider, e, "reach a port of a sandbox");
+    }
+    return checked(b, ports->dial(b, ctx, port, e), e);
+}
+
 /* ---- looking, and references ------------------------------------------------- */
 
 int box_usage(struct box *b, const struct ctx *ctx, struct usage *out, struct err *e)

@@ -32,6 +32,7 @@
 #include "base/ctx.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "tree/entry.h"
 
 struct provider;
 struct box;
@@ -221,6 +222,38 @@ enum write_flags {
     FILE_NEW = 1 << 2, /* ERR_EXISTS when it is there */
 };
 
+/* ---- whole trees --------------------------------------------------------- */
+
+/* Which tree of the box, and what of it. `root` is a path as in struct file_ops. */
+struct tree_req {
+    struct str root;
+    bool legacy_style;          /* of the patterns: exclude_style in tree/exclude.h */
+    bool gitignore;             /* also what the .gitignore files over there say */
+    bool sums;                  /* with the SHA-256 of each file */
+    const struct str *excludes; /* lines, see tree/exclude.h */
+    size_t n_excludes;
+};
+
+/* What a tree is before anything of it is sent. */
+struct tree_facts {
+    bool exists;
+    enum tree_type type; /* of the root */
+    struct str
+        real; /* the root's absolute path with links resolved; of a missing one as far as it exists */
+    struct str home;     /* the far user's home, for the guard against dangerous roots */
+    uint64_t unreadable; /* folders and files that could not be read, and are not in the sequence */
+    struct str first_unreadable; /* one of them, for the message */
+};
+
+struct put_result {
+    uint64_t dirs, files, links, bytes, skipped;
+    struct str first_skipped; /* "path: why", for the message */
+};
+
+struct prune_result {
+    uint64_t files, dirs;
+};
+
 /* ---- looking ------------------------------------------------------------ */
 
 #define USAGE_GPUS 16
@@ -312,6 +345,31 @@ struct file_ops {
     int (*remove)(struct box *b, const struct ctx *ctx, struct str path, struct err *e); /* -rf */
 };
 
+/* Trees in one exchange each, however many files they have. Entries are as tree/entry.h has
+ * them; what the box says is checked before it gets here (paths, order, sizes). */
+struct tree_ops {
+    /* The tree as it stands, in order; the root first. A missing root is no error. */
+    int (*list)(struct box *b, const struct ctx *ctx, const struct tree_req *req,
+                tree_entry_fn *each, void *arg, struct tree_facts *out, struct err *e);
+    /* Writes entries below root, which is made (-p) where it is missing, as tree/apply.h does. On
+     * a failure *out still tells what was written. */
+    int (*put)(struct box *b, const struct ctx *ctx, struct str root,
+               const struct tree_source *from, struct put_result *out, struct err *e);
+    /* These files (paths relative to root, sorted) with their contents. A file that could not be
+     * read is entry() and done(ok=false). */
+    int (*get)(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
+               size_t n, const struct tree_sink *to, struct err *e);
+    /* Removes them, see tree_prune(). */
+    int (*prune)(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
+                 size_t n, struct prune_result *out, struct err *e);
+};
+
+struct port_ops {
+    /* A connected, close-on-exec, non-blocking stream to a TCP port as code in the box would
+     * reach it at its own loopback. ERR_NOT_FOUND: nothing listens there. */
+    int (*dial)(struct box *b, const struct ctx *ctx, uint16_t port, struct err *e);
+};
+
 struct meter_ops {
     int (*usage)(struct box *b, const struct ctx *ctx, struct usage *out, struct err *e);
 };
@@ -386,6 +444,8 @@ struct provider_ops {
     const struct task_ops *tasks;
     const struct file_ops *files;
     const struct meter_ops *meter;
+    const struct tree_ops *trees;
+    const struct port_ops *ports;
 };
 
 /* First member of every implementation's own struct. */
@@ -445,6 +505,15 @@ int box_file_write(struct box *b, const struct ctx *ctx, struct str path, mode_t
 int box_file_mkdir(struct box *b, const struct ctx *ctx, struct str path, struct err *e) MUST_CHECK;
 int box_file_remove(struct box *b, const struct ctx *ctx, struct str path, struct err *e)
     MUST_CHECK;
+int box_tree_list(struct box *b, const struct ctx *ctx, const struct tree_req *req,
+                  tree_entry_fn *each, void *arg, struct tree_facts *out, struct err *e) MUST_CHECK;
+int box_tree_put(struct box *b, const struct ctx *ctx, struct str root,
+                 const struct tree_source *from, struct put_result *out, struct err *e) MUST_CHECK;
+int box_tree_get(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
+                 size_t n, const struct tree_sink *to, struct err *e) MUST_CHECK;
+int box_tree_prune(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
+                   size_t n, struct prune_result *out, struct err *e) MUST_CHECK;
+int box_port_dial(struct box *b, const struct ctx *ctx, uint16_t port, struct err *e) MUST_CHECK;
 int box_usage(struct box *b, const struct ctx *ctx, struct usage *out, struct err *e) MUST_CHECK;
 
 struct box *box_ref(struct box *b);
