@@ -57,10 +57,11 @@ class Refused(Exception):
 
 
 class Client:
-    """A server and the few calls that need no clock."""
+    """A server and the few calls that need no clock. `wrap` turns its command into one that
+    runs it elsewhere."""
 
-    def __init__(self, home):
-        self.proc = subprocess.Popen(home.server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, home, wrap=list):
+        self.proc = subprocess.Popen(wrap(home.server), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {},
                                 "clientInfo": {"name": "bench", "version": "1"}})
 

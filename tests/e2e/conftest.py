@@ -1,5 +1,6 @@
 """Fixtures. A test asks for `host` (and starts what it likes), or for `client`, a legacy
-client of a fresh server, or for `box`, a client with a box that is selected. After each
+client of a fresh server, or for `box`, a client with a box that is selected, or for `ssh`, a
+client whose active box is an account on an SSH server of the module's `world`. After each
 test its boxes are deleted and nothing of them may be left."""
 import os
 import pathlib
@@ -12,6 +13,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import schema  # noqa: E402
+import ssh_servers  # noqa: E402
 from host import TIERS, Host, Install, Tier  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -105,3 +107,22 @@ def box(client):
     made = client.tool("create_sandbox", name="work")
     client.box_id = made["sandbox_id"]
     return client
+
+
+@pytest.fixture(scope="module")
+def world(request):
+    """SSH servers and a user to log in as. Modules that do without an account of their own
+    say ANY_USER = True, and run as anybody."""
+    why = ssh_servers.why_not(account=not getattr(request.module, "ANY_USER", False))
+    if why:
+        (pytest.fail if "ssh" in MUST_RUN else pytest.skip)(why)
+    made = ssh_servers.World()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def ssh(host, world):
+    return host.server(env=ssh_servers.hosts(world.entry(world.server)))

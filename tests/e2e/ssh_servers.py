@@ -1,5 +1,9 @@
-"""Real SSH servers on loopback ports, a user to log in as, and a proxy that can be cut."""
+"""Real SSH servers on ports of their own, accounts to log in as, and a proxy that can be cut.
+
+A World has a user, a key that lets in, and servers that end with it. As root its user is an
+account of its own; anybody else's is whoever runs the tests, who can only log in by key."""
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -8,20 +12,25 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 
-SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin") or "/usr/sbin/sshd"
+from mcp_client import ToolFailed
+
+SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:/usr/bin")
 SFTP = next((p for p in ("/usr/lib/openssh/sftp-server", "/usr/libexec/sftp-server")
              if os.path.exists(p)), "internal-sftp")
+IS_ROOT = os.geteuid() == 0
+COUNTER = itertools.count()
 
 
-def why_not():
-    """Why no servers can be started here, or None."""
-    if os.getuid() != 0:
-        return "only root can make users to log in as"
-    if not os.path.exists(SSHD):
+def why_not(account=True):
+    """Why no servers can be started here, or None; with `account`, ones for a user of their own."""
+    if SSHD is None:
         return "sshd is not installed (openssh-server)"
+    if account and not IS_ROOT:
+        return "only root can make users to log in as"
     return None
 
 
@@ -31,32 +40,56 @@ def free_port():
         return s.getsockname()[1]
 
 
-def keygen(path, kind="ed25519", passphrase=""):
-    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-f", str(path)], check=True,
-                   stdin=subprocess.DEVNULL)
+def keygen(path, kind="ed25519", passphrase="", *options, owner=None):
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-f", str(path), *options],
+                   check=True, stdin=subprocess.DEVNULL)
+    if owner is not None:
+        os.chown(path, owner, -1)
     return path
 
 
-class User:
-    """An account of this test run's own."""
+def hosts(*entries):
+    """The variable that names these hosts."""
+    return {"REMOTE_SANDBOX_LIST": json.dumps(list(entries))}
 
-    def __init__(self, name, folder, shell="/bin/bash", password="a pass'word"):
-        self.name, self.password, self.home = name, password, folder / name
-        subprocess.run(["useradd", "-M", "-d", str(self.home), "-s", shell, name], check=True)
-        subprocess.run(["chpasswd"], input=f"{name}:{password}\n", text=True, check=True)
-        self.home.mkdir()
-        self.own(self.home)
+
+def wait_gone(user, pattern, seconds=5):
+    until = time.monotonic() + seconds
+    while user.processes(pattern) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not user.processes(pattern)
+
+
+def until_back(act, seconds=20):
+    """The first answer of a host that comes back: calls fail until then."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return act()
+        except ToolFailed:
+            assert time.monotonic() < until, "the host does not come back"
+            time.sleep(0.3)
+
+
+class Myself:
+    """Whoever runs the tests."""
+
+    def __init__(self):
+        entry = pwd.getpwuid(os.geteuid())
+        self.name, self.home, self.uid, self.gid = \
+            entry.pw_name, pathlib.Path(entry.pw_dir), entry.pw_uid, entry.pw_gid
 
     def own(self, path):
-        entry = pwd.getpwnam(self.name)
-        os.chown(path, entry.pw_uid, entry.pw_gid)
-
-    def shell(self, path):
-        subprocess.run(["usermod", "-s", path, self.name], check=True)
+        os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
     def write(self, name, text):
         (self.home / name).write_text(text)
         self.own(self.home / name)
+
+    def mkdir(self, name):
+        (self.home / name).mkdir()
+        self.own(self.home / name)
+        return self.home / name
 
     def processes(self, pattern):
         found = subprocess.run(["pgrep", "-u", self.name, "-f", pattern], capture_output=True,
@@ -64,36 +97,72 @@ class User:
         return found.stdout.split()
 
     def remove(self):
+        pass
+
+
+class Account(Myself):
+    """A user of this test run's own."""
+
+    def __init__(self, folder, shell="/bin/bash", password="a pass'word"):
+        self.name = f"abxt{os.getpid() % 100000}x{next(COUNTER)}"
+        self.password, self.home = password, folder / self.name
+        subprocess.run(["useradd", "-M", "-d", str(self.home), "-s", shell, self.name], check=True)
+        subprocess.run(["chpasswd"], input=f"{self.name}:{password}\n", text=True, check=True)
+        entry = pwd.getpwnam(self.name)
+        self.uid, self.gid = entry.pw_uid, entry.pw_gid
+        self.home.mkdir()
+        self.own(self.home)
+
+    @contextlib.contextmanager
+    def shell(self, path):
+        """Logs in with another shell for a while."""
+        subprocess.run(["usermod", "-s", str(path), self.name], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run(["usermod", "-s", "/bin/bash", self.name], check=True)
+
+    def remove(self):
         subprocess.run(["pkill", "-KILL", "-u", self.name], check=False)
         subprocess.run(["userdel", "-f", self.name], check=False, capture_output=True)
 
 
 class Sshd:
-    """One server with its own port, host key and settings."""
+    """One server with its own port, host key and settings. `wrap` turns its command into one
+    that runs it elsewhere, for example at the far end of a link."""
 
-    def __init__(self, folder, authorized, host_key=None, **settings):
+    def __init__(self, folder, authorized=(), host_key=None, address="127.0.0.1", wrap=list,
+                 **settings):
         folder.mkdir()
         folder.chmod(0o755)
-        self.port = free_port()
+        self.address, self.port, self.wrap = address, free_port(), wrap
         self.host_key = host_key or keygen(folder / "host_key")
-        self.pid_file, self.log = folder / "pid", folder / "log"
-        keys = folder / "authorized_keys"
-        keys.write_text("".join(pathlib.Path(f"{k}.pub").read_text() for k in authorized))
-        keys.chmod(0o644)
-        options = {"Port": self.port, "ListenAddress": "127.0.0.1", "HostKey": self.host_key,
-                   "AuthorizedKeysFile": keys, "PidFile": self.pid_file, "StrictModes": "no",
-                   "UsePAM": "no", "PermitRootLogin": "no", "Subsystem": f"sftp {SFTP}",
-                   "MaxStartups": 100, **settings}
-        (folder / "config").write_text("".join(f"{k} {v}\n" for k, v in options.items()))
-        pathlib.Path("/run/sshd").mkdir(exist_ok=True)
-        self.process = subprocess.Popen([SSHD, "-D", "-f", str(folder / "config"), "-E", str(self.log)],
-                                        stdin=subprocess.DEVNULL)
+        self.log, self.keys, self.config = folder / "log", folder / "authorized_keys", folder / "config"
+        self.keys.touch(mode=0o644)
+        for key in authorized:
+            self.let_in(key)
+        options = {"Port": self.port, "ListenAddress": address, "HostKey": self.host_key,
+                   "AuthorizedKeysFile": self.keys, "PidFile": folder / "pid", "StrictModes": "no",
+                   "UsePAM": "no", "PermitRootLogin": "no" if IS_ROOT else "prohibit-password",
+                   "Subsystem": f"sftp {SFTP}", "MaxStartups": 100, **settings}
+        self.config.write_text("".join(f"{k} {v}\n" for k, v in options.items()))
+        if IS_ROOT:
+            pathlib.Path("/run/sshd").mkdir(exist_ok=True)
+        self.start()
+
+    def start(self):
+        argv = [SSHD, "-D", "-f", str(self.config), "-E", str(self.log)]
+        before = self.log.read_text().count("Server listening") if self.log.exists() else 0
+        self.process = subprocess.Popen(self.wrap(argv), stdin=subprocess.DEVNULL)
         until = time.monotonic() + 10
-        while True:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
-                return
-            assert self.process.poll() is None and time.monotonic() < until, self.log.read_text()
+        while not self.log.exists() or self.log.read_text().count("Server listening") == before:
+            assert self.process.poll() is None and time.monotonic() < until, \
+                self.log.exists() and self.log.read_text()
             time.sleep(0.02)
+
+    def let_in(self, key):
+        with open(self.keys, "a", encoding="utf-8") as f:
+            f.write(pathlib.Path(f"{key}.pub").read_text("utf-8"))
 
     def children(self):
         """The processes that serve connections."""
@@ -110,6 +179,7 @@ class Sshd:
                 os.kill(pid, number)
 
     def stop(self):
+        self.process.send_signal(signal.SIGCONT)
         self.process.terminate()
         self.signal_all(signal.SIGKILL)
         self.process.wait(10)
@@ -162,6 +232,44 @@ class Proxy:
         self.drop()
 
 
-def hosts(*entries):
-    """The variable that names these hosts."""
-    return {"REMOTE_SANDBOX_LIST": json.dumps(list(entries))}
+class World:
+    """A user, a key and servers; what it made ends with it, the last thing first."""
+
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="abx-ssh-", dir="/tmp"))
+        self.folder.chmod(0o755)
+        self.n, self.ends = 0, []
+        self.user = Myself()
+        try:
+            self.key = keygen(self.folder / "id")
+            self.user = Account(self.folder) if IS_ROOT else self.user
+            self.server = self.sshd()
+        except BaseException:
+            self.close()
+            raise
+
+    def sshd(self, authorized=None, **settings):
+        self.n += 1
+        server = Sshd(self.folder / f"sshd{self.n}", authorized or [self.key], **settings)
+        self.ends.append(server.stop)
+        return server
+
+    def proxy(self, port):
+        proxy = Proxy(port)
+        self.ends.append(proxy.close)
+        return proxy
+
+    def entry(self, where, name="box", **more):
+        """A host of REMOTE_SANDBOX_LIST, by key unless a password is given. `where` is a
+        server, a proxy or a port."""
+        given = {"name": name, "host": getattr(where, "address", "127.0.0.1"),
+                 "port": getattr(where, "port", where), "user": self.user.name, **more}
+        if "password" not in given:
+            given.setdefault("key_file", str(self.key))
+        return given
+
+    def close(self):
+        for end in reversed(self.ends):
+            end()
+        self.user.remove()
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -8,7 +8,6 @@ import pytest
 
 import ssh_servers
 from mcp_client import ToolFailed
-from ssh_world import ssh, wait_gone, world  # noqa: F401
 
 pytestmark = pytest.mark.only_tiers("root")
 
@@ -56,13 +55,13 @@ def test_a_time_out_kills_the_whole_group(ssh, world):
     answer = ssh.tool("exec_bash", command="echo part; sleep 4711 & sleep 4711", timeout_s=1)
     assert (answer["exit_code"], answer["timed_out"], answer["stdout"]) == (124, True, "part\n")
     assert time.monotonic() - began < 5
-    assert wait_gone(world.user, "sleep 4711")
+    assert ssh_servers.wait_gone(world.user, "sleep 4711")
 
 
 def test_a_command_that_ignores_term_is_killed(ssh, world):
     answer = ssh.tool("exec_bash", command="trap '' TERM; sleep 4712; sleep 4712", timeout_s=1)
     assert answer["timed_out"] is True
-    assert wait_gone(world.user, "sleep 4712")
+    assert ssh_servers.wait_gone(world.user, "sleep 4712")
 
 
 def test_cancel_kills(ssh, world):
@@ -70,7 +69,7 @@ def test_cancel_kills(ssh, world):
     while not world.user.processes("sleep 4713"):
         time.sleep(0.05)
     ssh.cancel("cancelled")
-    assert wait_gone(world.user, "sleep 4713")
+    assert ssh_servers.wait_gone(world.user, "sleep 4713")
     assert ssh.tool("exec_bash", command="echo on")["stdout"] == "on\n"
 
 
@@ -100,15 +99,12 @@ def test_much_output_is_bounded(ssh, host):
 def test_login_shells(host, world, shell):
     if not os.path.exists(shell):
         pytest.skip(f"{shell} is not installed")
-    world.user.shell(shell)
-    try:
+    with world.user.shell(shell):
         client = host.server(env=ssh_servers.hosts(world.entry(world.server)))
         text = "it's\n!! \\n $HOME `x` \"q\""
         answer = client.tool("exec_bash", command="echo ${BASH_VERSION:+bash}; printf %s \"$V\"; exit 5",
                              env={"V": text})
         assert (answer["stdout"], answer["exit_code"]) == (f"bash\n{text}", 5)
-    finally:
-        world.user.shell("/bin/bash")
 
 
 def test_a_noisy_login_is_no_output(host, world):
@@ -125,17 +121,6 @@ def test_a_noisy_login_is_no_output(host, world):
         (world.user.home / ".bashrc").unlink()
 
 
-def first_answer(client, timeout=20, **arguments):
-    """Of a host that comes back: calls fail until then."""
-    until = time.monotonic() + timeout
-    while True:
-        try:
-            return client.tool("exec_bash", **arguments)
-        except ToolFailed:
-            assert time.monotonic() < until, "the host does not come back"
-            time.sleep(0.3)
-
-
 def test_a_lost_connection_is_told_with_what_came(host, world):
     proxy = world.proxy(world.server.port)
     client = host.server(env=ssh_servers.hosts(world.entry(proxy)))
@@ -150,7 +135,7 @@ def test_a_lost_connection_is_told_with_what_came(host, world):
     answer = failed.value.answer
     assert (answer["connection_error"], answer["stdout"]) == (True, "part\n")
     # The connection that comes next may be dropped with it; what did not begin may be tried again.
-    assert first_answer(client, command="cat count; pkill sleep")["stdout"] == "once\n"
+    assert ssh_servers.until_back(lambda: client.bash("cat count; pkill sleep"))["stdout"] == "once\n"
 
 
 def test_killed_server_processes_cost_one_reconnect(host, world):
@@ -159,7 +144,7 @@ def test_killed_server_processes_cost_one_reconnect(host, world):
     client.tool("exec_bash", command="true")
     server.signal_all(signal.SIGKILL)
     time.sleep(0.3)
-    assert first_answer(client, command="echo back")["stdout"] == "back\n"
+    assert ssh_servers.until_back(lambda: client.bash("echo back"))["stdout"] == "back\n"
 
 
 def test_a_stopped_host_runs_nothing_later(host, world):
@@ -227,4 +212,4 @@ def test_a_host_that_is_not_there_ran_nothing_and_one_that_was_lost_may_have(hos
     proxy.drop()
     with pytest.raises(ToolFailed, match="may have run in part"):
         client.finish_tool(call)
-    first_answer(client, command="pkill -f 'sleep 471[6]'")
+    ssh_servers.until_back(lambda: client.bash("pkill -f 'sleep 471[6]'"))

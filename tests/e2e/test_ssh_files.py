@@ -7,7 +7,6 @@ import subprocess
 import pytest
 
 from mcp_client import ToolFailed
-from ssh_world import ssh, world  # noqa: F401
 
 pytestmark = pytest.mark.only_tiers("root")
 

@@ -8,29 +8,27 @@ import subprocess
 import time
 
 import pytest
-import sshd
+import ssh_servers
 from mcp_client import ToolFailed
 
-MUST_RUN = "ssh" in os.environ.get("ANYBOX_MUST_RUN", "").split(",")
-pytestmark = pytest.mark.skipif(sshd.PROGRAM is None and not MUST_RUN, reason="there is no sshd")
 POOL = 0
+ANY_USER = True
 SECRET = "Geheimnis-4711-xyz"
 
 
 @pytest.fixture
-def server(host):
-    """One sshd; server.entry(name) is how REMOTE_SANDBOX_LIST has it."""
-    one = sshd.Sshd(host.folder / "sshd")
-    key = sshd.make_key(host.folder / "key", owner=host.tier.uid)
-    one.let_in(key)
+def server(host, world):
+    """The world's server; server.entry(name) is how REMOTE_SANDBOX_LIST has it, with a key and
+    known_hosts that whoever runs anybox can read."""
+    key = ssh_servers.keygen(host.folder / "key", owner=host.tier.uid)
+    world.server.let_in(key)
 
     def entry(name, **more):
-        return {"name": name, "host": "127.0.0.1", "port": one.port, "user": one.user,
-                "key_file": str(key), "known_hosts": str(host.user_home / "known_hosts"), **more}
+        return world.entry(world.server, name, **{
+            "key_file": str(key), "known_hosts": str(host.user_home / "known_hosts"), **more})
 
-    one.entry = entry
-    yield one
-    one.close()
+    world.server.entry, world.server.user = entry, world.user.name
+    return world.server
 
 
 @pytest.fixture
@@ -169,7 +167,7 @@ def test_a_host_of_the_ssh_configuration_by_its_name(host, server):
 
 @pytest.mark.parametrize("how", ["value", "file", "command", "env"])
 def test_a_secret_is_found_nowhere(host, server, how):
-    key = sshd.make_key(host.folder / "locked", SECRET, host.tier.uid)
+    key = ssh_servers.keygen(host.folder / "locked", passphrase=SECRET, owner=host.tier.uid)
     server.let_in(key)
     secret_file = host.folder / "secret"
     secret_file.write_text(SECRET + "\n")
@@ -224,23 +222,18 @@ def test_doctor_says_which_hosts_let_us_in(host, server, silent):
 
 
 @pytest.mark.skipif(not os.path.exists("/usr/bin/ssh"), reason="there is no ssh")
-def test_a_jump_that_the_ssh_configuration_names(host, server):
+def test_a_jump_that_the_ssh_configuration_names(host, world, server):
     one = server.entry("one")
-    gate = sshd.Sshd(host.folder / "gate")
-    gate.let_in(one["key_file"])
+    gate = world.sshd([one["key_file"]])
     path = use_own_ssh_config(
         host, f"Host inner\n  Port {server.port}\n  ProxyJump gate\n"
               f"Host gate\n  Port {gate.port}\n  StrictHostKeyChecking accept-new\n"
               f"Host *\n  HostName 127.0.0.1\n  User {server.user}\n"
               f"  IdentityFile {one['key_file']}\n  UserKnownHostsFile {one['known_hosts']}\n")
-    try:
-        client = host.server(env={"REMOTE_HOST": "inner", **path})
-        assert str(server.port) in client.bash("echo $SSH_CONNECTION")["stdout"]
-        assert "inner" in listed(client)[1]
-        assert "Accepted publickey" in (gate.folder / "log").read_text()
-        client.close()
-    finally:
-        gate.close()
+    client = host.server(env={"REMOTE_HOST": "inner", **path})
+    assert str(server.port) in client.bash("echo $SSH_CONNECTION")["stdout"]
+    assert "inner" in listed(client)[1]
+    assert "Accepted publickey" in gate.log.read_text()
 
 
 def test_the_command_line_lists_hosts_once(host, server):

@@ -8,7 +8,6 @@ import pytest
 
 import ssh_servers
 from mcp_client import ToolFailed
-from ssh_world import ssh, world  # noqa: F401
 
 pytestmark = pytest.mark.only_tiers("root")
 
@@ -27,10 +26,7 @@ def refusal(host, entry, *others, **env):
 @pytest.mark.parametrize("kind,passphrase", [("ed25519", "a b'c"), ("rsa", ""), ("ecdsa", "x y")])
 def test_keys(host, world, kind, passphrase):
     key = ssh_servers.keygen(world.folder / f"key-{kind}", kind, passphrase)
-    world.user.home.joinpath(".ssh").mkdir(exist_ok=True)
-    server = ssh_servers.Sshd(world.folder / f"s-{kind}", [key])
-    world.ends.append(server.stop)
-    entry = world.entry(server, key_file=str(key), key_passphrase=passphrase)
+    entry = world.entry(world.sshd([key]), key_file=str(key), key_passphrase=passphrase)
     assert log_in(host, entry) == world.user.name
     if passphrase:
         assert "passphrase" in refusal(host, {**entry, "key_passphrase": ""})

@@ -1,0 +1,97 @@
+"""SSH hosts behind a slow link, and behind one that goes silent: no packet comes any more, and
+nobody says so."""
+import pathlib
+import sys
+import time
+
+import pytest
+import ssh_servers
+from mcp_client import ToolFailed
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+import link  # noqa: E402
+
+pytestmark = [pytest.mark.only_tiers("root"),
+              pytest.mark.skipif(link.why_not() is not None, reason=str(link.why_not()))]
+
+
+@pytest.fixture
+def line():
+    with link.Link(25) as made:
+        yield made
+
+
+@pytest.fixture
+def far(line, world):
+    """A server at the far end."""
+    return world.sshd(address=line.address, wrap=line.far)
+
+
+def near(host, line, *entries):
+    """A client of a server at the near end."""
+    return host.server(program=line.near([host.install.anybox])[0],
+                       *line.near([host.install.anybox])[1:], env=ssh_servers.hosts(*entries))
+
+
+def test_commands_and_files_over_a_round_trip_of_50_ms(host, world, line, far):
+    client = near(host, line, world.entry(far))
+    assert client.bash("true")["exit_code"] == 0
+    assert client.bash("echo $SSH_CONNECTION")["stdout"].split()[2] == line.address
+    client.tool("write_remote_file", remote_path="far.txt", content="x" * 900_000)
+    assert client.tool("read_remote_file", remote_path="far.txt", max_bytes=300_000)["size"] == 300_000
+    calls = [client.start_tool("exec_bash", {"command": f"sleep 0.2; echo {i}"}) for i in range(20)]
+    assert [client.finish_tool(c)["stdout"] for c in calls] == [f"{i}\n" for i in range(20)]
+
+
+def test_a_host_that_nobody_can_reach_costs_one_time_out(host, world, line, far):
+    line.cut()
+    dead = [world.entry(far, f"dead{i}", connect_timeout=2) for i in range(8)]
+    client = near(host, line, *dead)
+    began = time.monotonic()
+    boxes = client.tool("list_sandboxes", check_resources=True)["sandboxes"]
+    assert 1.5 < time.monotonic() - began < 8
+    assert [b["connection_alive"] for b in boxes] == 8 * [False]
+    assert all("no answer" in b["connection_error"] for b in boxes), boxes
+    began = time.monotonic()
+    said = client.tool_error("exec_bash", command="true")
+    assert time.monotonic() - began < 1 and said["code"] == "unreachable"
+
+
+def go_silent(client, world, line, command, **more):
+    """A call under way whose first output has come when the link goes silent."""
+    call = client.start_tool("exec_bash", {"command": f"echo once >> silent; echo part; {command}", **more})
+    while not world.user.processes(command):
+        time.sleep(0.05)
+    time.sleep(0.5)  # until the line has come over
+    line.cut()
+    return call
+
+
+def test_a_time_out_holds_on_a_link_that_went_silent(host, world, line, far):
+    client = near(host, line, world.entry(far))
+    client.bash("true")
+    call = go_silent(client, world, line, "sleep 4720", timeout_s=3)
+    began = time.monotonic()
+    answer = client.finish_tool(call)
+    assert time.monotonic() - began < 25
+    assert (answer["timed_out"], answer["exit_code"], answer["stdout"]) == (True, 124, "part\n")
+    assert ssh_servers.wait_gone(world.user, "sleep 4720", 15), "the host keeps the time, too"
+    line.mend()
+    again = ssh_servers.until_back(lambda: client.bash("cat silent; rm silent"), 60)
+    assert again["stdout"] == "once\n"
+
+
+@pytest.mark.long
+def test_a_link_that_goes_silent_is_noticed_and_told_with_what_came(host, world, line, far):
+    client = near(host, line, world.entry(far))
+    client.bash("true")
+    call = go_silent(client, world, line, "sleep 4721", timeout_s=110)
+    began = time.monotonic()
+    with pytest.raises(ToolFailed) as failed:
+        client.finish_tool(call, 100)
+    assert time.monotonic() - began < 60
+    assert (failed.value.answer["connection_error"], failed.value.answer["stdout"]) == (True, "part\n")
+    line.mend()
+    again = ssh_servers.until_back(lambda: client.bash("cat silent; rm silent; pkill -f 'sleep 472[1]'"), 60)
+    assert again["stdout"] == "once\n"
