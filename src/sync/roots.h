@@ -8,6 +8,8 @@
 #ifndef SYNC_ROOTS_H
 #define SYNC_ROOTS_H
 
+#include <stdbool.h>
+
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -17,6 +19,7 @@ struct roots {
     size_t n;
     struct str state_dir;   /* ours: closed */
     struct str config_file; /* where allowed_roots would be added; for the message */
+    bool over_http;         /* only sync.allowed_roots count; for the message */
 };
 
 /* The absolute path with links resolved, in the arena. `path` may start with "~" (home) and may be

@@ -25,14 +25,17 @@ enum sync_direction {
 /* What is wanted. Plain data: a transfer's row holds just this. */
 struct sync_job {
     enum sync_direction direction;
-    struct str local;  /* absolute */
+    struct str local;  /* absolute; a '/' at the end means a folder */
     struct str remote; /* as the box's file tools take paths; a '/' at the end means a folder */
     bool delete_extras;
     bool checksum;
     bool gitignore;             /* respect_gitignore */
     bool legacy_style;          /* exclude_style="legacy" */
-    const struct str *excludes; /* lines, in order: defaults, exclude_file, excludes */
+    const struct str *excludes; /* lines, in order: exclude_file, excludes; after the defaults */
     size_t n_excludes;
+    /* Not part of what is wanted, but of where it runs: delete_extras never touches these and
+     * what contains them. Filled in by who calls sync_look(), not stored. */
+    struct str home, state_dir; /* absolute; may be empty */
 };
 
 /* One difference. */
@@ -64,10 +67,15 @@ struct sync_plan *sync_look(struct box *b, const struct ctx *ctx, const struct s
 void sync_plan_free(struct sync_plan *p); /* NULL is fine */
 const struct sync_counts *sync_plan_counts(const struct sync_plan *p);
 bool sync_plan_is_file(const struct sync_plan *p); /* one file, not a folder */
+/* Empty, or why delete_extras removes nothing: parts of the source could not be read, so nobody
+ * can say what is too much. */
+struct str sync_plan_held(const struct sync_plan *p);
+/* Empty, or one of counts.unreadable: "path: why". */
+struct str sync_plan_unreadable(const struct sync_plan *p);
 /* Where it goes, as told in answers: normalised. */
 struct str sync_plan_remote(const struct sync_plan *p);
 struct str sync_plan_local(const struct sync_plan *p);
-/* Each difference in order; deletions last. */
+/* Each difference in order; deletions last. Entries are good during the call. */
 int sync_plan_each(const struct sync_plan *p, sync_step_fn *each, void *arg, struct err *e)
     MUST_CHECK;
 

@@ -36,6 +36,9 @@ struct tree_entry {
     uint64_t size;     /* of a file; else 0 */
     int64_t mtime_ns;  /* since the epoch */
     struct str target; /* of a link, as it stands there */
+    /* Of a file that is sent: its contents are right where it goes; only mode and mtime are set. No
+     * read(), data() or done() for it. One that is not there is a failure of its own. */
+    bool meta_only;
     bool has_sum;
     uint8_t sum[TREE_SUM]; /* of a file's contents, where that was asked for */
 };
