@@ -21,7 +21,7 @@ forbid() {
 # one poll loop, which is its whole life.
 forbid 'only base/ and serve/ may wait; use ctx_wait()' \
     '(^|[^[:alnum:]_])(poll|ppoll|select|sleep|usleep|nanosleep|pthread_cond_wait|epoll_wait) *\(' \
-    'poll\(.*, 0\)|:[[:space:]]*(\*|/\*)' 'src/*.c' ':!src/base/' ':!src/serve/' ':!src/boxinit/'
+    '(poll|epoll_wait)\(.*, 0\)|:[[:space:]]*(\*|/\*)' 'src/*.c' ':!src/base/' ':!src/serve/' ':!src/boxinit/'
 forbid 'no goto: use the cleanup attributes of base/own.h' \
     '(^|[;{} \t])goto +[a-z_]+;' "$none" 'src/*.c' 'src/*.h' 'tests/*.c'
 forbid 'no fork in the server: base/proc.h starts processes' \
