@@ -45,16 +45,22 @@ static struct chan *make(struct machine *m, enum chan_kind kind, struct str what
     c->refs = 1;
     list_init(&c->link);
     (void)pthread_mutex_init(&c->lock, NULL);
-    buf_init(&c->out[0], CHAN_OUT_MAX);
-    buf_init(&c->out[1], CHAN_OUT_MAX);
+    c->out_max = kind == CHAN_SFTP || kind == CHAN_TCP ? CHAN_BULK_MAX : CHAN_OUT_MAX;
+    c->since_grown = SIZE_MAX / 2; /* at once */
+    for (int i = 0; i < 2; i++) {
+        buf_init(&c->out[i], c->out_max);
+        buf_init(&c->came[i], c->out_max);
+    }
     buf_init(&c->in, CHAN_IN_MAX);
     return c;
 }
 
 static void destroy(struct chan *c)
 {
-    buf_fini(&c->out[0]);
-    buf_fini(&c->out[1]);
+    for (int i = 0; i < 2; i++) {
+        buf_fini(&c->out[i]);
+        buf_fini(&c->came[i]);
+    }
     buf_fini(&c->in);
     (void)close(c->event);
     (void)pthread_mutex_destroy(&c->lock);
@@ -125,9 +131,9 @@ void chan_take(struct chan *c, struct buf *out, struct chan_news *news)
         if (c->out[i].len > 0 && out[i].len == 0) {
             struct buf came = c->out[i];
 
-            was_full = was_full || came.len >= CHAN_OUT_MAX / 2;
+            was_full = was_full || came.len >= c->out_max / 4;
             c->out[i] = out[i];
-            c->out[i].max = CHAN_OUT_MAX;
+            c->out[i].max = c->out_max;
             out[i] = came;
         }
     }

@@ -8,7 +8,8 @@
 #include "provider/ssh/sftp_file.h"
 
 #define DEPTH_MAX   128
-#define ENTRIES_MAX 100000 /* of one folder that are sorted */
+#define BIG_BYTES   (1 << 20) /* from here on larger requests are worth a question */
+#define ENTRIES_MAX 100000    /* of one folder that are sorted */
 
 /* ---- the pieces --------------------------------------------------------------------------- */
 
@@ -266,8 +267,10 @@ struct reading {
     struct str handle;
     const struct sink *to;
     int64_t next, end; /* offsets: to ask for, and where to stop */
-    struct slot slots[SFTP_AHEAD];
+    uint32_t block;    /* bytes of one request */
+    struct slot slots[SFTP_SLOTS];
     unsigned first, n; /* a ring: under way */
+    struct str direct; /* what the first slot waited for: not copied, gone with the next packet */
     bool is_at_end;    /* the file's end was seen: ask for no more */
 };
 
@@ -282,14 +285,14 @@ static int ask_read(struct reading *r, struct slot *s, struct err *e)
 
 static int ask_ahead(struct reading *r, struct err *e)
 {
-    while (r->n < SFTP_AHEAD && r->next < r->end && !r->is_at_end) {
-        struct slot *s = &r->slots[(r->first + r->n) % SFTP_AHEAD];
+    while (r->n < SFTP_AHEAD / r->block && r->next < r->end && !r->is_at_end) {
+        struct slot *s = &r->slots[(r->first + r->n) % SFTP_SLOTS];
         int64_t left = r->end - r->next;
 
         s->from = r->next;
-        s->len = left < SFTP_BLOCK ? (uint32_t)left : SFTP_BLOCK;
+        s->len = left < r->block ? (uint32_t)left : r->block;
         s->is_done = false;
-        buf_init(&s->data, SFTP_BLOCK);
+        buf_init(&s->data, r->block);
         r->next += s->len;
         r->n++;
         if (ask_read(r, s, e) < 0) {
@@ -302,7 +305,7 @@ static int ask_ahead(struct reading *r, struct err *e)
 static struct slot *slot_of(struct reading *r, uint32_t id)
 {
     for (unsigned i = 0; i < r->n; i++) {
-        struct slot *s = &r->slots[(r->first + i) % SFTP_AHEAD];
+        struct slot *s = &r->slots[(r->first + i) % SFTP_SLOTS];
 
         if (s->id == id && !s->is_done) {
             return s;
@@ -326,6 +329,11 @@ static int take_answer(struct reading *r, struct err *e)
         struct sftp_in in = {.rest = p.body};
         struct str data = sftp_get_text(&in);
 
+        if (s == &r->slots[r->first] && s->data.len == 0 && !in.bad && data.len == s->len) {
+            r->direct = data;
+            s->is_done = true;
+            return 0;
+        }
         buf_add(&s->data, data);
         if (in.bad || data.len == 0 || s->data.cut || s->data.len > s->len) {
             return sftp_bad(r->job->sftp, e);
@@ -359,14 +367,15 @@ static int read_all(struct reading *r, struct err *e)
                 return -1;
             }
         }
-        if (!is_short && s->data.len > 0 &&
-            r->to->write(r->to->arg, STREAM_OUT, buf_str(&s->data), e) < 0) {
+        struct str data = r->direct.len > 0 ? r->direct : buf_str(&s->data);
+        if (!is_short && data.len > 0 && r->to->write(r->to->arg, STREAM_OUT, data, e) < 0) {
             r->job->sftp->is_broken = true;
             return -1;
         }
-        is_short = is_short || s->data.len < s->len;
+        is_short = is_short || data.len < s->len;
+        r->direct = STR_EMPTY;
         buf_fini(&s->data);
-        r->first = (r->first + 1) % SFTP_AHEAD;
+        r->first = (r->first + 1) % SFTP_SLOTS;
         r->n--;
     }
 }
@@ -391,13 +400,19 @@ static int ssh_read(struct box *b, const struct ctx *ctx, struct str path, int64
         return err_set(e, ERR_INVALID, "\"%.*s\" is not a regular file",
                        STR_ARG(str_head(path, 256)));
     }
-    struct reading r = {.job = &j, .to = to, .next = from};
+    struct reading r = {.job = &j, .to = to, .next = from, .block = SFTP_BLOCK};
+    if (info.size > BIG_BYTES && max > BIG_BYTES) {
+        if (sftp_learn_block(j.sftp, ctx, e) < 0) {
+            return -1;
+        }
+        r.block = j.sftp->block;
+    }
     r.end = max > INT64_MAX - from ? INT64_MAX : from + max;
     if (file_open(&j, SFTP_OPEN, j.path, SFTP_OPEN_READ, 0, &r.handle, e) < 0) {
         return -1;
     }
     int rc = read_all(&r, e);
-    for (; r.n > 0; r.n--, r.first = (r.first + 1) % SFTP_AHEAD) {
+    for (; r.n > 0; r.n--, r.first = (r.first + 1) % SFTP_SLOTS) {
         buf_fini(&r.slots[r.first].data);
     }
     if (rc < 0 || file_close(&j, r.handle, e) < 0) {

@@ -5,7 +5,9 @@
  */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/id.h"
+#include "base/own.h"
 #include "base/path.h"
 #include "provider/ssh/sftp_file.h"
 
@@ -41,33 +43,47 @@ static int settle(struct writing *w, struct err *e)
     return -1;
 }
 
+/* The next bytes of the source: as read(). */
+static ssize_t next_bytes(struct writing *w, char *to, size_t cap, struct err *e)
+{
+    if (w->from->fd >= 0) {
+        struct pollfd fd = {.fd = w->from->fd, .events = POLLIN};
+
+        if (ctx_wait(w->job->ctx, &fd, 1, 0, e) < 0) {
+            return -1;
+        }
+    }
+    return w->from->read(w->from->arg, to, cap, e);
+}
+
 static int write_blocks(struct writing *w, struct err *e)
 {
-    char *block = arena_alloc(w->job->ctx->arena, 1, SFTP_BLOCK);
+    struct sftp *s = w->job->sftp;
+    char *block own_mem = xmalloc(SFTP_BLOCK_MAX);
+    uint32_t size = SFTP_BLOCK;
 
     for (;;) {
-        if (w->from->fd >= 0) {
-            struct pollfd fd = {.fd = w->from->fd, .events = POLLIN};
+        ssize_t n = next_bytes(w, block, size, e);
 
-            if (ctx_wait(w->job->ctx, &fd, 1, 0, e) < 0) {
-                return -1;
-            }
-        }
-        ssize_t n = w->from->read(w->from->arg, block, SFTP_BLOCK, e);
         if (n < 0) {
             return -1;
         }
         if (n == 0) {
             break;
         }
-        (void)sftp_begin(w->job->sftp, SFTP_WRITE);
-        sftp_text(w->job->sftp, w->handle);
-        sftp_u64(w->job->sftp, (uint64_t)w->at);
-        sftp_text(w->job->sftp, (struct str){block, (size_t)n});
+        if (w->at == 0 && n == SFTP_BLOCK) { /* there is more than a little */
+            if (sftp_learn_block(s, w->job->ctx, e) < 0) {
+                return -1;
+            }
+            size = s->block;
+        }
+        (void)sftp_begin(s, SFTP_WRITE);
+        sftp_text(s, w->handle);
+        sftp_u64(s, (uint64_t)w->at);
+        sftp_text(s, (struct str){block, (size_t)n});
         w->n++;
         w->at += n;
-        if (sftp_send(w->job->sftp, w->job->ctx, e) < 0 ||
-            (w->n >= SFTP_AHEAD && settle(w, e) < 0)) {
+        if (sftp_send(s, w->job->ctx, e) < 0 || (w->n >= SFTP_AHEAD / size && settle(w, e) < 0)) {
             return -1;
         }
     }

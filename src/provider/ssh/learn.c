@@ -33,6 +33,10 @@ static int ask(struct session *s, ssh_channel channel, int64_t until_ms, struct 
             at = at == OPENING ? ASKING : READING;
             continue;
         }
+        if (s->spare == NULL) { /* for the first command, in the same round trip */
+            s->spare = lib->channel_new(s->ssh);
+            (void)lib->channel_open_session(s->spare);
+        }
         if (rc != SSH_AGAIN) {
             return err_set(e, ERR_DENIED, "the server runs no commands for this user: %s",
                            lib->get_error(s->ssh));

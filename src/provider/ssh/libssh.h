@@ -65,6 +65,7 @@
     X(channel_request_exec)                                                                        \
     X(channel_request_subsystem)                                                                   \
     X(channel_read_nonblocking)                                                                    \
+    X(channel_read_timeout)                                                                        \
     X(channel_write)                                                                               \
     X(channel_window_size)                                                                         \
     X(channel_send_eof)                                                                            \

@@ -214,6 +214,13 @@ struct chan *machine_next(struct session *s)
     return c;
 }
 
+bool machine_has_room(struct session *s)
+{
+    LOCKED(&s->machine->lock);
+
+    return has_room(s);
+}
+
 void machine_left(struct session *s)
 {
     LOCKED(&s->machine->lock);

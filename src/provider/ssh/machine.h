@@ -32,6 +32,7 @@
 #define SESSIONS_MAX   8
 #define CHANNELS_GUESS 10         /* sshd's MaxSessions by default */
 #define CHAN_OUT_MAX   (1u << 20) /* bytes of one stream that wait for the call */
+#define CHAN_BULK_MAX  (5u << 20) /* the same of a channel that carries files */
 #define CHAN_IN_MAX    (1u << 20) /* bytes that wait for the host */
 #define CHAN_TRIES     3          /* connections that may be lost before it is opened */
 #define REFUSALS_MAX   20
@@ -100,6 +101,7 @@ struct chan {
     bool is_abandoned; /* the call has left */
     bool has_started;  /* CHAN_ASKING was reached: it may have run */
     struct buf out[2]; /* from the host: stdout, stderr */
+    size_t out_max;    /* of either */
     struct buf in;     /* for the host */
     bool is_in_ended;  /* no more will come */
     bool has_exit;     /* exit_code or exit_signal is known */
@@ -110,6 +112,9 @@ struct chan {
     /* of the owner thread alone: */
     ssh_channel channel;
     struct ssh_channel_callbacks_struct callbacks;
+    struct buf came[2]; /* as out[], not handed over yet */
+    bool is_held[2];    /* libssh has more, for which there was no room */
+    size_t since_grown; /* bytes since the host was last let send more */
     bool got_exit, is_eof_sent, has_asked;
     int got_code;
     char got_signal[16];
@@ -133,9 +138,12 @@ struct session {
     ssh_event event;
     struct ssh_counter_struct count;
     struct list chans; /* struct chan.link */
-    int fd;            /* the socket, before libssh has it */
-    struct pump *pump; /* moves bytes when a jump host is between, or NULL */
-    pid_t proxy;       /* the ProxyCommand's process, or 0 */
+    ssh_channel spare; /* opened in advance for the next command, or NULL */
+    bool is_spare_open, wants_spare;
+    int64_t spare_after_ms; /* none is opened before */
+    int fd;                 /* the socket, before libssh has it */
+    struct pump *pump;      /* moves bytes when a jump host is between, or NULL */
+    pid_t proxy;            /* the ProxyCommand's process, or 0 */
     int64_t heard_ms;
     uint64_t heard_packets;
     bool is_asked; /* a keepalive is out */
@@ -159,6 +167,7 @@ struct chan *machine_next(struct session *s);
 /* The server refused one more channel: it goes back, or fails when there is no other. */
 void machine_refused(struct session *s, struct chan *c, const char *why);
 void machine_left(struct session *s); /* one channel less */
+bool machine_has_room(struct session *s);
 
 /* ---- resolve.c ---------------------------------------------------------------- */
 

@@ -58,6 +58,23 @@ uint32_t sftp_begin(struct sftp *s, enum sftp_type type)
 
 /* ---- moving ------------------------------------------------------------------------------ */
 
+/* What came goes behind what is not looked at yet. */
+static void take_in(struct sftp *s)
+{
+    struct buf came = s->out[0];
+
+    if (s->in_at < s->in.len) {
+        buf_drop(&s->in, s->in_at);
+        buf_add(&s->in, buf_str(&came));
+    } else {
+        s->out[0] = s->in;
+        s->in = came;
+        s->in.max = s->in_max;
+    }
+    s->in_at = 0;
+    buf_clear(&s->out[0]);
+}
+
 /* Takes what came; sleeps once when there is nothing. */
 static int pull(struct sftp *s, const struct ctx *ctx, bool sleep, struct err *e)
 {
@@ -66,10 +83,7 @@ static int pull(struct sftp *s, const struct ctx *ctx, bool sleep, struct err *e
     chan_take(s->chan, s->out, &news);
     buf_clear(&s->out[1]); /* what the server's side complains about is of no use here */
     if (s->out[0].len > 0) {
-        buf_drop(&s->in, s->in_at);
-        s->in_at = 0;
-        buf_add(&s->in, buf_str(&s->out[0]));
-        buf_clear(&s->out[0]);
+        take_in(s);
         return s->in.cut ? sftp_bad(s, e) : 0;
     }
     if (news.state == CHAN_ENDED) {
@@ -311,6 +325,34 @@ static int greet(struct sftp *s, const struct ctx *ctx, struct err *e)
 
         (void)sftp_get_text(&in);
         s->has_posix_rename = s->has_posix_rename || str_eq(name, S("posix-rename@openssh.com"));
+        s->has_limits = s->has_limits || str_eq(name, S("limits@openssh.com"));
+    }
+    return 0;
+}
+
+int sftp_learn_block(struct sftp *s, const struct ctx *ctx, struct err *e)
+{
+    struct sftp_packet p;
+
+    if (s->block > 0) {
+        return 0;
+    }
+    s->block = SFTP_BLOCK;
+    if (!s->has_limits) {
+        return 0;
+    }
+    uint32_t id = sftp_begin(s, SFTP_EXTENDED);
+    sftp_text(s, S("limits@openssh.com"));
+    if (sftp_ask(s, ctx, id, &p, e) < 0) {
+        return -1;
+    }
+    struct sftp_in in = {.rest = p.body};
+    (void)sftp_get_u64(&in); /* of a packet */
+    uint64_t reads = sftp_get_u64(&in), writes = sftp_get_u64(&in);
+    if (p.type == SFTP_EXTENDED_REPLY && !in.bad && reads >= SFTP_BLOCK && writes >= SFTP_BLOCK) {
+        uint64_t both = reads < writes ? reads : writes;
+
+        s->block = both < SFTP_BLOCK_MAX ? (uint32_t)both : SFTP_BLOCK_MAX;
     }
     return 0;
 }
@@ -354,9 +396,10 @@ struct sftp *sftp_take(struct machine *m, const struct ctx *ctx, struct err *e)
     s = xcalloc(1, sizeof(*s));
     s->chan = c;
     list_init(&s->link);
-    buf_init(&s->in, CHAN_OUT_MAX + SFTP_PACKET_MAX + 4096);
-    buf_init(&s->out[0], CHAN_OUT_MAX);
-    buf_init(&s->out[1], CHAN_OUT_MAX);
+    s->in_max = CHAN_BULK_MAX + SFTP_PACKET_MAX + 4096;
+    buf_init(&s->in, s->in_max);
+    buf_init(&s->out[0], CHAN_BULK_MAX);
+    buf_init(&s->out[1], CHAN_BULK_MAX);
     buf_init(&s->packet, SFTP_PACKET_MAX);
     if (greet(s, ctx, e) < 0) {
         destroy(s);

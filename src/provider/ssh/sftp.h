@@ -13,8 +13,10 @@
 #include "provider/ssh/machine.h"
 
 #define SFTP_PACKET_MAX (256u << 10)
-#define SFTP_BLOCK      (32u << 10) /* what every server takes in one request */
-#define SFTP_AHEAD      64u         /* requests under way */
+#define SFTP_BLOCK      (32u << 10)              /* what every server takes in one request */
+#define SFTP_BLOCK_MAX  (SFTP_PACKET_MAX - 1024) /* what we ask for of one that takes more */
+#define SFTP_AHEAD      (4u << 20)               /* bytes under way */
+#define SFTP_SLOTS      (SFTP_AHEAD / SFTP_BLOCK)
 
 enum sftp_type {
     SFTP_INIT = 1,
@@ -40,6 +42,7 @@ enum sftp_type {
     SFTP_NAME = 104,
     SFTP_ATTRS = 105,
     SFTP_EXTENDED = 200,
+    SFTP_EXTENDED_REPLY = 201,
 };
 
 enum sftp_status {
@@ -62,12 +65,14 @@ enum sftp_open {
 struct sftp {
     struct list link; /* machine.idle_sftp */
     struct chan *chan;
-    struct buf in;     /* not looked at yet */
-    size_t in_at;      /* of which so much was */
+    struct buf in; /* not looked at yet */
+    size_t in_at;  /* of which so much was */
+    size_t in_max;
     struct buf out[2]; /* as chan_take() gives it */
     struct buf packet; /* being built */
     uint32_t next_id;
-    bool has_posix_rename;
+    bool has_posix_rename, has_limits;
+    uint32_t block; /* bytes of one READ or WRITE, once sftp_learn_block() has asked; else 0 */
     bool is_broken; /* in the middle of something: not for another call */
 };
 
@@ -93,6 +98,9 @@ int sftp_get(struct sftp *s, const struct ctx *ctx, struct sftp_packet *out, str
 /* Sends and waits for the answer to just this. */
 int sftp_ask(struct sftp *s, const struct ctx *ctx, uint32_t id, struct sftp_packet *out,
              struct err *e) MUST_CHECK;
+
+/* How much a READ or WRITE may carry here: asked once, for files that are worth it. */
+int sftp_learn_block(struct sftp *s, const struct ctx *ctx, struct err *e) MUST_CHECK;
 
 /* Reading: beyond the end they give 0 and "", and *bad becomes true. */
 struct sftp_in {
