@@ -145,6 +145,7 @@ void chan_take(struct chan *c, struct buf *out, struct chan_news *news)
         .has_started = c->has_started,
         .has_exit = c->has_exit,
         .is_in_empty = c->in.len == 0,
+        .is_eof = c->is_eof && c->out[0].len == 0,
         .exit_code = c->exit_code,
         .why = c->why,
     };

@@ -4,7 +4,7 @@
  *
  * getaddrinfo() can neither be given a deadline nor be interrupted: it runs in a thread of
  * its own that is left alone when it takes too long. The jump host's channel becomes a
- * socketpair, and a thread (struct pump) moves the bytes.
+ * socketpair with a pump (pump.h).
  */
 #include <errno.h>
 #include <netdb.h>
@@ -26,9 +26,7 @@
 #include "base/own.h"
 #include "base/proc.h"
 #include "base/thread.h"
-#include "provider/ssh/machine.h"
-
-#define PUMP_BYTES (256u << 10)
+#include "provider/ssh/pump.h"
 
 /* ---- names -------------------------------------------------------------------------- */
 
@@ -273,96 +271,6 @@ static int dial_proxy(struct session *s, struct err *e)
 
 /* ---- ProxyJump ------------------------------------------------------------------------ */
 
-struct pump {
-    pthread_t thread;
-    struct chan *chan;
-    int fd;
-    struct cancel stop;
-};
-
-/* Bytes of the channel that did not fit into the socket yet stay in `out`. */
-static int pump_out(struct pump *p, struct buf out[2], struct chan_news *news)
-{
-    if (out[0].len == 0) {
-        chan_take(p->chan, out, news);
-        buf_clear(&out[1]);
-    }
-    while (out[0].len > 0) {
-        ssize_t n = send(p->fd, out[0].p, out[0].len, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-        if (n < 0) {
-            return errno == EAGAIN ? 0 : -1;
-        }
-        buf_drop(&out[0], (size_t)n);
-        if (out[0].len == 0) {
-            chan_take(p->chan, out, news);
-        }
-    }
-    return news->state == CHAN_ENDED ? -1 : 0;
-}
-
-/* The same the other way. */
-static int pump_in(struct pump *p, struct buf *in)
-{
-    if (in->len == 0) {
-        char *at = buf_room(in, PUMP_BYTES);
-        ssize_t n = recv(p->fd, at, PUMP_BYTES, MSG_DONTWAIT);
-
-        if (n == 0 || (n < 0 && errno != EAGAIN)) {
-            return -1;
-        }
-        in->len = n > 0 ? (size_t)n : 0;
-    }
-    buf_drop(in, chan_put(p->chan, buf_str(in)));
-    return 0;
-}
-
-static void *pump_run(void *arg)
-{
-    struct pump *p = arg;
-    struct ctx ctx = {.cancel = &p->stop};
-    struct buf out[2] = {{0}, {0}};
-    struct buf in own_buf = {0};
-    struct chan_news news = {0};
-    struct err e = {0};
-
-    buf_init(&in, PUMP_BYTES);
-    buf_init(&out[0], CHAN_OUT_MAX);
-    buf_init(&out[1], CHAN_OUT_MAX);
-    while (pump_out(p, out, &news) == 0 && pump_in(p, &in) == 0) {
-        struct pollfd fd = {
-            .fd = p->fd,
-            .events = (short)((in.len == 0 ? POLLIN : 0) | (out[0].len > 0 ? POLLOUT : 0))};
-
-        if (chan_wait(p->chan, &ctx, &fd, 0, &e) < 0) {
-            break;
-        }
-    }
-    (void)shutdown(p->fd, SHUT_RDWR);
-    buf_fini(&out[0]);
-    buf_fini(&out[1]);
-    return NULL;
-}
-
-static int start_pump(struct session *s, struct chan *c, int fd, struct err *e)
-{
-    struct pump *p = xcalloc(1, sizeof(*p));
-
-    p->chan = c;
-    p->fd = fd;
-    if (cancel_init(&p->stop, e) < 0) {
-        free(p);
-        return -1;
-    }
-    if (thread_start(&p->thread, "ssh-jump", pump_run, p, e) < 0) {
-        cancel_fini(&p->stop);
-        free(p);
-        return -1;
-    }
-    s->pump = p;
-    return 0;
-}
-
 static int await_open(struct session *s, struct chan *c, int64_t until_ms, struct err *e)
 {
     for (;;) {
@@ -399,7 +307,8 @@ static int dial_jump(struct session *s, int64_t until_ms, struct err *e)
     }
     int ours own_fd = ends[0];
     int theirs own_fd = ends[1];
-    if (start_pump(s, c, theirs, e) < 0) {
+    s->pump = pump_start(c, theirs, e);
+    if (s->pump == NULL) {
         return -1;
     }
     c = NULL;
@@ -429,15 +338,8 @@ void session_hang_up(struct session *s)
         (void)close(s->fd);
         s->fd = -1;
     }
-    if (s->pump != NULL) {
-        cancel_fire(&s->pump->stop);
-        (void)pthread_join(s->pump->thread, NULL);
-        cancel_fini(&s->pump->stop);
-        chan_close(s->pump->chan);
-        (void)close(s->pump->fd);
-        free(s->pump);
-        s->pump = NULL;
-    }
+    pump_stop(s->pump);
+    s->pump = NULL;
     if (s->proxy > 0) {
         (void)kill(-s->proxy, SIGTERM);
         (void)kill(s->proxy, SIGKILL);

@@ -22,6 +22,7 @@ void machine_init(struct machine *m, const struct ssh_host *conf)
     m->max_sessions = SESSIONS_MAX;
     list_init(&m->queue);
     list_init(&m->idle_sftp);
+    list_init(&m->pumps);
     (void)pthread_mutex_init(&m->lock, NULL);
 }
 

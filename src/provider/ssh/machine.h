@@ -70,6 +70,8 @@ struct machine {
     struct err dead;
     struct list idle_sftp; /* struct sftp.link, see sftp.h */
     unsigned n_idle_sftp;
+    struct list pumps; /* struct pump.link, see pump.h */
+    unsigned n_pumps;
 };
 
 enum chan_kind {
@@ -104,6 +106,7 @@ struct chan {
     size_t out_max;    /* of either */
     struct buf in;     /* for the host */
     bool is_in_ended;  /* no more will come */
+    bool is_eof;       /* CHAN_TCP: no more will come from the host */
     bool has_exit;     /* exit_code or exit_signal is known */
     int exit_code;
     char exit_signal[16];
@@ -190,7 +193,7 @@ static inline void chan_close_p(struct chan **c)
 /* What the call sees. */
 struct chan_news {
     enum chan_state state;
-    bool has_started, has_exit, is_in_empty;
+    bool has_started, has_exit, is_in_empty, is_eof;
     int exit_code;
     char exit_signal[16];
     struct err why;

@@ -15,6 +15,7 @@
  */
 #include "provider/ssh/serve.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -218,8 +219,10 @@ static bool serve_opening(struct session *s, struct chan *c)
     if (c->kind == CHAN_TCP) {
         struct err e = {0};
 
-        (void)err_set(&e, ERR_UNREACHABLE, "the jump host cannot reach %s port %d: %s", c->what,
-                      c->port, why);
+        (void)err_set(&e, ERR_UNREACHABLE, "the host cannot reach %s port %d: %s", c->what, c->port,
+                      why);
+        /* "connect failed", among the reasons of RFC 4254 5.1. */
+        e.sys = strstr(why, "error (2)") != NULL ? ECONNREFUSED : EACCES;
         drop(s, c, &e);
         return true;
     }
@@ -361,6 +364,20 @@ static bool is_over(struct session *s, struct chan *c, bool moved)
     return clock_mono_ms() - c->quiet_since_ms >= LEFTOVER_MS;
 }
 
+/* The host has said all on a connection to a port, and may still listen. */
+static void tell_eof(struct session *s, struct chan *c)
+{
+    if (c->came[0].len > 0 || !s->lib->channel_is_eof(c->channel)) {
+        return;
+    }
+    lock(&c->lock);
+    if (!c->is_eof) {
+        c->is_eof = true;
+        chan_tell(c);
+    }
+    unlock(&c->lock);
+}
+
 static bool serve_open(struct session *s, struct chan *c)
 {
     lock(&c->lock);
@@ -378,6 +395,9 @@ static bool serve_open(struct session *s, struct chan *c)
     fetch_held(s, c, 0);
     fetch_held(s, c, 1);
     grow_window(s, c);
+    if (c->kind == CHAN_TCP) {
+        tell_eof(s, c);
+    }
     bool is_rest = c->came[0].len > 0 || c->came[1].len > 0 || c->is_held[0] || c->is_held[1];
     if (is_rest || !is_over(s, c, came)) {
         return came || sent;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "provider/ssh/own.h"
+#include "provider/ssh/pump.h"
 #include "provider/ssh/sftp.h"
 
 #define JUMPS_MAX 8
@@ -137,6 +138,7 @@ static void ssh_close(struct provider *p)
     struct ssh_provider *sp = provider_of(p);
     for (size_t i = 0; i < sp->n_machines; i++) {
         sftp_drop_idle(sp->machines[i]);
+        pump_sweep(sp->machines[i], true);
         machine_stop(sp->machines[i]);
     }
     /* Those in front are reached through those behind them: their pumps end first. */
@@ -272,6 +274,20 @@ static int ssh_info(struct box *b, const struct ctx *ctx, struct box_info *out, 
     return 0;
 }
 
+/* ---- ports ----------------------------------------------------------------------------- */
+
+/* By a channel of its own, which no server counts among its sessions. "localhost": what
+ * listens there may do so on either family's address. */
+static int ssh_dial(struct box *b, const struct ctx *ctx, uint16_t port, struct err *e)
+{
+    if (port == 0) {
+        return err_set(e, ERR_INVALID, "a port is a number from 1 to 65535");
+    }
+    return pump_dial(machine_of(b), ctx, S("localhost"), port, e);
+}
+
+static const struct port_ops ssh_ports = {.dial = ssh_dial};
+
 static void ssh_release(struct box *b)
 {
     free(CONTAINER_OF(b, struct ssh_box, box));
@@ -289,4 +305,5 @@ const struct provider_ops ssh_ops = {
     .doctor = ssh_doctor,
     .files = &ssh_files,
     .meter = &ssh_meter,
+    .ports = &ssh_ports,
 };
