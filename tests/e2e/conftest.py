@@ -1,7 +1,8 @@
 """Fixtures. A test asks for `host` (and starts what it likes), or for `client`, a legacy
 client of a fresh server, or for `box`, a client with a box that is selected, or for `ssh`, a
-client whose active box is an account on an SSH server of the module's `world`. After each
-test its boxes are deleted and nothing of them may be left."""
+client whose active box is an account on an SSH server of the module's `world`, or for `place`,
+one like `box` in each kind of sandbox (places.py). After each test its boxes are deleted and
+nothing of them may be left."""
 import os
 import pathlib
 import shutil
@@ -15,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import schema  # noqa: E402
 import ssh_servers  # noqa: E402
 from host import TIERS, Host, Install, Tier  # noqa: E402
+from places import EVERY_TIER, PLACES  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MUST_RUN = os.environ.get("ANYBOX_MUST_RUN", "").split(",")
@@ -27,8 +29,12 @@ def pytest_addoption(parser):
 
 
 def pytest_generate_tests(metafunc):
-    if "tier" in metafunc.fixturenames:
-        chosen = metafunc.config.getoption("--tier")
+    chosen = metafunc.config.getoption("--tier")
+    if "place" in metafunc.fixturenames:
+        pairs = [(p, t) for p in PLACES for t in (TIERS if p in EVERY_TIER else TIERS[:1])
+                 if chosen in (None, t)]
+        metafunc.parametrize(("place", "tier"), pairs, indirect=True)
+    elif "tier" in metafunc.fixturenames:
         everyone = metafunc.definition.get_closest_marker("every_tier")
         only = metafunc.definition.get_closest_marker("only_tiers")
         tiers = [chosen] if chosen else TIERS if everyone else TIERS[:1]
@@ -107,6 +113,14 @@ def box(client):
     made = client.tool("create_sandbox", name="work")
     client.box_id = made["sandbox_id"]
     return client
+
+
+@pytest.fixture
+def place(host, request):
+    name = request.param
+    needs = request.getfixturevalue("world") if name.startswith("ssh") else None
+    with PLACES[name](host, needs) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")

@@ -122,8 +122,11 @@ class Account(Myself):
         finally:
             subprocess.run(["usermod", "-s", "/bin/bash", self.name], check=True)
 
-    def remove(self):
+    def kill_all(self):
         subprocess.run(["pkill", "-KILL", "-u", self.name], check=False)
+
+    def remove(self):
+        self.kill_all()
         subprocess.run(["userdel", "-f", self.name], check=False, capture_output=True)
 
 

@@ -1,6 +1,5 @@
-"""Commands on SSH hosts."""
+"""Commands on SSH hosts: what is not alike everywhere (test_behaviours.py)."""
 import os
-import shutil
 import signal
 import time
 
@@ -16,83 +15,6 @@ def test_a_command_runs_as_the_user_in_its_home(ssh, world):
     answer = ssh.tool("exec_bash", command="id -un; pwd; echo oops >&2; exit 3")
     assert answer["stdout"] == f"{world.user.name}\n{world.user.home}\n"
     assert (answer["stderr"], answer["exit_code"], answer["connection_error"]) == ("oops\n", 3, False)
-
-
-def test_list_and_active(ssh, world):
-    listed = ssh.tool("list_sandboxes")
-    box, = (b for b in listed["sandboxes"] if b["provider"] == "ssh")
-    assert listed["active_sandbox"] == "box"
-    assert (box["host"], box["port"], box["user"], box["connection_alive"]) == \
-        ("127.0.0.1", world.server.port, world.user.name, True)
-    assert ssh.tool("get_active_sandbox")["connection_alive"] is True
-
-
-@pytest.mark.parametrize("text", ["it's", "$(touch evil)", "`touch evil`", "a;touch evil", "x\ny",
-                                  "!! !x", "\\ \\\\ \\n", "\"q\"", "*", "-n", "%s%n", "\u00e4\u20ac"])
-def test_texts_reach_no_shell_unquoted(ssh, world, text):
-    answer = ssh.tool("exec_bash", command="printf '[%s]' \"$V\"; cat", env={"V": text}, stdin=text)
-    assert answer["stdout"] == f"[{text}]{text}"
-    with pytest.raises(ToolFailed, match="working folder"):
-        ssh.tool("exec_bash", command="true", cwd=f"nowhere/{text}")
-    assert not (world.user.home / "evil").exists()
-
-
-def test_cwd(ssh, world):
-    folder = world.user.home / "a folder's $(x)"
-    folder.mkdir()
-    world.user.own(folder)
-    for cwd in folder.name, f"~/{folder.name}", str(folder):
-        assert ssh.tool("exec_bash", command="pwd", cwd=cwd)["stdout"] == f"{folder}\n"
-    assert ssh.tool("exec_bash", command="pwd", cwd="~")["stdout"] == f"{world.user.home}\n"
-
-
-def test_stdin_is_empty_when_none_is_given(ssh):
-    assert ssh.tool("exec_bash", command="cat; echo end", timeout_s=10)["stdout"] == "end\n"
-
-
-def test_a_time_out_kills_the_whole_group(ssh, world):
-    began = time.monotonic()
-    answer = ssh.tool("exec_bash", command="echo part; sleep 4711 & sleep 4711", timeout_s=1)
-    assert (answer["exit_code"], answer["timed_out"], answer["stdout"]) == (124, True, "part\n")
-    assert time.monotonic() - began < 5
-    assert ssh_servers.wait_gone(world.user, "sleep 4711")
-
-
-def test_a_command_that_ignores_term_is_killed(ssh, world):
-    answer = ssh.tool("exec_bash", command="trap '' TERM; sleep 4712; sleep 4712", timeout_s=1)
-    assert answer["timed_out"] is True
-    assert ssh_servers.wait_gone(world.user, "sleep 4712")
-
-
-def test_cancel_kills(ssh, world):
-    ssh.start_tool("exec_bash", {"command": "sleep 4713"}, request_id="cancelled")
-    while not world.user.processes("sleep 4713"):
-        time.sleep(0.05)
-    ssh.cancel("cancelled")
-    assert ssh_servers.wait_gone(world.user, "sleep 4713")
-    assert ssh.tool("exec_bash", command="echo on")["stdout"] == "on\n"
-
-
-def test_leftovers_do_not_hold_the_answer(ssh, world):
-    began = time.monotonic()
-    assert ssh.tool("exec_bash", command="sleep 4714 & echo started")["stdout"] == "started\n"
-    assert time.monotonic() - began < 3
-    assert world.user.processes("sleep 4714")
-    ssh.tool("exec_bash", command="pkill sleep")
-
-
-def test_signals_and_exit_124_are_told_apart(ssh):
-    killed = ssh.tool("exec_bash", command="kill -SEGV $$")
-    assert (killed["signal"], killed["exit_code"]) == ("SIGSEGV", 128 + signal.SIGSEGV)
-    own = ssh.tool("exec_bash", command="exit 124")
-    assert (own["exit_code"], own["timed_out"]) == (124, False)
-
-
-def test_much_output_is_bounded(ssh, host):
-    answer = ssh.tool("exec_bash", command="head -c 30000000 /dev/zero | tr '\\0' x; echo end",
-                      max_output_chars=1000)
-    assert answer["truncated"] is True and len(answer["stdout"]) < 2000
-    shutil.rmtree(host.home / "outputs")  # kept for as long as the host is there: for ever
 
 
 @pytest.mark.parametrize("shell", ["/bin/sh", "/bin/tcsh", "/usr/bin/fish"])

@@ -194,8 +194,12 @@ static int open_target(struct writing *w, enum write_flags flags, struct err *e)
     }
     id_hex(random, 8);
     w->part = path_join(a, path_dir(w->target), arena_printf(a, ".anybox-%s", random));
-    return file_open(w->job, SFTP_OPEN, w->part,
-                     SFTP_OPEN_WRITE | SFTP_OPEN_CREATE | SFTP_OPEN_EXCLUSIVE, 0600, &w->handle, e);
+    if (file_open(w->job, SFTP_OPEN, w->part,
+                  SFTP_OPEN_WRITE | SFTP_OPEN_CREATE | SFTP_OPEN_EXCLUSIVE, 0600, &w->handle,
+                  e) < 0) {
+        return err_wrap(e, "cannot write %.*s", STR_ARG(str_head(w->job->given, 256)));
+    }
+    return 0;
 }
 
 /* After a failure: nothing is left. The conversation is in a state that only a new one mends. */

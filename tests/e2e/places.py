@@ -1,0 +1,57 @@
+"""Where the suite of behaviours runs: one row for each kind of sandbox.
+
+A place gives a client whose active sandbox is fresh: its work folder is empty and nobody's
+processes but the test's are in it. The client tells what differs: `name` of the sandbox, its
+`provider`, `home`, and `work`, the folder that commands and relative paths begin in."""
+import contextlib
+import os
+import shutil
+
+import ssh_servers
+
+
+@contextlib.contextmanager
+def local(host, _world):
+    client = host.server()
+    made = client.tool("create_sandbox", name="work")
+    client.name, client.provider, client.box_id = "work", "local", made["sandbox_id"]
+    client.home, client.work, client.user = "/home/user", "/workspace", "user"
+    yield client
+
+
+def empty(folder):
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            os.unlink(entry)
+
+
+def ssh(*settings):
+    """An account on a server of the test's world; `settings` are lines of [[ssh]]."""
+    @contextlib.contextmanager
+    def place(host, world):
+        config = host.folder / "ssh.toml"
+        config.write_text("\n".join([
+            "[[ssh]]", 'name = "work"', f'host = "{world.server.address}"', f"port = {world.server.port}",
+            f'user = "{world.user.name}"', f'key_file = "{world.key}"', *settings, ""]))
+        client = host.server("--config", str(config))
+        client.name, client.provider, client.box_id = "work", "ssh", "ssh:work"
+        client.home = client.work = str(world.user.home)
+        client.user = world.user.name
+        try:
+            yield client
+        finally:
+            world.user.kill_all()
+            empty(world.user.home)
+            shutil.rmtree(host.home / "outputs", ignore_errors=True)  # for as long as the host is there
+    return place
+
+
+PLACES = {
+    "local": local,
+    "ssh": ssh(),
+}
+
+# Each kind of user makes boxes in another way; to a host everybody comes alike.
+EVERY_TIER = {"local"}
