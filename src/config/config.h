@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -109,6 +110,12 @@ struct config_flags { /* from the command line; empty: not given */
 
 void config_load(struct config *c, const struct config_flags *flags);
 void config_fini(struct config *c);
+
+/* All of it for a process of the same program that works for us (base/pack.h), with the
+ * secrets: it may go through a pipe, and nowhere else. */
+void config_pack(const struct config *c, struct buf *to);
+/* Instead of config_load(). The arena is ready for config_fini() in any case. */
+int config_unpack(struct config *c, struct str *rest, struct err *e) MUST_CHECK;
 
 /* The current value of a setting, as text (for doctor). */
 struct str config_show(const struct config *c, const char *key, struct arena *a);

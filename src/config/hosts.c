@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/host.h"
+#include "base/pack.h"
 #include "base/path.h"
 #include "config/hosts_own.h"
 #include "config/settings.h"
@@ -340,6 +341,47 @@ int host_add(struct config *c, const struct config_host *h, struct err *e)
         c->hosts = arena_alloc(&c->arena, CONFIG_HOSTS_MAX, sizeof(*c->hosts));
     }
     c->hosts[c->n_hosts++] = whole;
+    return 0;
+}
+
+/* ---- for another process ------------------------------------------------------------------------ */
+
+static bool is_number(const struct key *k)
+{
+    return k->type == KEY_TRUST || k->type == KEY_FLAG || k->type == KEY_NOT ||
+           k->type == KEY_PORT || k->type == KEY_SECONDS;
+}
+
+void host_pack(const struct config_host *h, struct buf *to)
+{
+    for (size_t i = 0; i < COUNTOF(keys); i++) {
+        const void *field = (const char *)h + keys[i].offset;
+
+        if (is_number(&keys[i])) {
+            pack_add_i64(to, *(const int64_t *)field);
+        } else {
+            pack_add(to, *(const struct str *)field);
+        }
+    }
+}
+
+int host_unpack(struct arena *a, struct str *rest, struct config_host *out, struct err *e)
+{
+    struct config_host h = {0};
+
+    for (size_t i = 0; i < COUNTOF(keys); i++) {
+        struct str text = STR_EMPTY;
+        int rc = is_number(&keys[i]) ? pack_take_i64(rest, number_field(&h, &keys[i]), e)
+                                     : pack_take(rest, &text, e);
+
+        if (rc < 0) {
+            return -1;
+        }
+        if (!is_number(&keys[i])) {
+            *text_field(&h, &keys[i]) = arena_str(a, text);
+        }
+    }
+    *out = h;
     return 0;
 }
 

@@ -2,6 +2,7 @@
 #ifndef CONFIG_HOSTS_OWN_H
 #define CONFIG_HOSTS_OWN_H
 
+#include "base/buf.h"
 #include "config/config.h"
 #include "config/toml.h"
 
@@ -27,6 +28,10 @@ int host_set(struct arena *a, struct config_host *h, struct str key, const struc
 bool host_has_secret(const struct config_host *h);
 /* Checks the whole entry, fills in its name and adds it to the configuration. */
 int host_add(struct config *c, const struct config_host *h, struct err *e) MUST_CHECK;
+/* An entry as it is, for another process of ours (base/pack.h), and back into the arena. */
+void host_pack(const struct config_host *h, struct buf *to);
+int host_unpack(struct arena *a, struct str *rest, struct config_host *out, struct err *e)
+    MUST_CHECK;
 /* Says what is wrong with an entry; the first one is kept and the others are counted. */
 void host_problem(struct config *c, const struct err *e);
 
