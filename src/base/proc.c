@@ -216,8 +216,9 @@ static ssize_t read_stat(pid_t pid, char *text, size_t cap, struct err *e)
     return fd < 0 ? err_sys(e, errno, "open %s", path) : fd_read(fd, text, cap, e);
 }
 
-/* -1, and e->sys is ENOENT or ESRCH when there is no such process. */
-static long long read_start_time(pid_t pid, struct err *e)
+/* -1, and e->sys is ENOENT or ESRCH when there is no such process. *zombie: it has ended, and
+ * its parent has not asked for it yet. */
+static long long read_start_time(pid_t pid, bool *zombie, struct err *e)
 {
     enum { START_TIME = 22, AFTER_NAME = 3 }; /* fields of /proc/PID/stat, from 1 */
     char text[1024];
@@ -235,6 +236,7 @@ static long long read_start_time(pid_t pid, struct err *e)
         return err_set(e, ERR_SYSTEM, "the state of process %d cannot be read", (int)pid);
     }
     rest = str_skip((struct str){text, (size_t)len}, (size_t)(name_end - text) + 2);
+    *zombie = str_starts(rest, S("Z")) || str_starts(rest, S("X"));
     for (int field = AFTER_NAME; field < START_TIME; field++) {
         (void)str_cut(rest, ' ', &rest);
     }
@@ -247,19 +249,48 @@ static long long read_start_time(pid_t pid, struct err *e)
 long long proc_start_time(pid_t pid)
 {
     struct err ignored;
+    bool zombie;
 
-    return read_start_time(pid, &ignored);
+    return read_start_time(pid, &zombie, &ignored);
 }
 
-bool proc_is_gone(pid_t pid, long long start)
+static bool is_gone(pid_t pid, long long start, bool *zombie)
 {
     struct err e = {0};
-    long long now = read_start_time(pid, &e);
+    long long now = read_start_time(pid, zombie, &e);
 
     if (now < 0) {
         return e.sys == ENOENT || e.sys == ESRCH;
     }
     return start >= 0 && now != start;
+}
+
+bool proc_is_gone(pid_t pid, long long start)
+{
+    bool zombie;
+
+    return is_gone(pid, start, &zombie);
+}
+
+bool proc_has_ended(pid_t pid, long long start)
+{
+    bool zombie = false;
+
+    return is_gone(pid, start, &zombie) || zombie;
+}
+
+int proc_open(pid_t pid, long long start, struct err *e)
+{
+    int fd own_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+    if (fd < 0 && errno != ESRCH) {
+        return err_sys(e, errno, "open process %d", (int)pid);
+    }
+    /* In this order: whoever has the right start time now is whom the descriptor means. */
+    if (fd < 0 || proc_has_ended(pid, start)) {
+        return err_set(e, ERR_NOT_FOUND, "process %d has ended", (int)pid);
+    }
+    return take_fd(&fd);
 }
 
 struct str proc_boot_id(struct arena *a)

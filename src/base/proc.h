@@ -45,6 +45,11 @@ long long proc_start_time(pid_t pid);
  * more. False also when it cannot be told, as when no descriptor is left to look with:
  * what hangs on a process's life must not be removed for that. */
 bool proc_is_gone(pid_t pid, long long start);
+/* The same, and true also of one that has ended and was not waited for yet: nothing of it runs. */
+bool proc_has_ended(pid_t pid, long long start);
+/* A descriptor of that very process, close-on-exec: it becomes readable when the process ends, and
+ * pidfd_send_signal() through it can hit no other one. ERR_NOT_FOUND when it has ended. */
+int proc_open(pid_t pid, long long start, struct err *e) MUST_CHECK;
 /* /proc/sys/kernel/random/boot_id without the newline; empty where unknown. */
 struct str proc_boot_id(struct arena *a);
 

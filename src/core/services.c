@@ -11,6 +11,7 @@
 #include "core/boxes.h"
 #include "core/metrics.h"
 #include "core/token.h"
+#include "core/transfer.h"
 #include "store/store.h"
 
 #define TIDYING 8
@@ -42,13 +43,9 @@ static void start_log(struct config *c)
     }
 }
 
-int services_init(struct services *s, const struct config_flags *flags, struct err *e)
+/* With s->config. */
+static int init(struct services *s, struct err *e)
 {
-    *s = (struct services){.config = xcalloc(1, sizeof(*s->config))};
-    config_load(s->config, flags);
-    if (flags->once) {
-        s->config->pool = 0;
-    }
     start_log(s->config);
     s->store = store_new(s->config->state_dir);
     s->tokens = tokens_new(s->config->state_dir);
@@ -57,7 +54,8 @@ int services_init(struct services *s, const struct config_flags *flags, struct e
         s->audit = audit_new(s->config->audit_file);
     }
     s->boxes = boxes_new(s->config, s->store, e);
-    if (s->boxes == NULL) {
+    s->transfers = s->boxes != NULL ? transfers_new(e) : NULL;
+    if (s->transfers == NULL) {
         services_fini(s);
         return -1;
     }
@@ -66,9 +64,29 @@ int services_init(struct services *s, const struct config_flags *flags, struct e
     return 0;
 }
 
+int services_init(struct services *s, const struct config_flags *flags, struct err *e)
+{
+    *s = (struct services){.config = xcalloc(1, sizeof(*s->config))};
+    config_load(s->config, flags);
+    if (flags->once) {
+        s->config->pool = 0;
+    }
+    return init(s, e);
+}
+
+int services_init_with(struct services *s, struct config *config, struct err *e)
+{
+    *s = (struct services){.config = xcalloc(1, sizeof(*s->config))};
+    *s->config = *config;
+    *config = (struct config){0};
+    s->config->pool = 0;
+    return init(s, e);
+}
+
 void services_fini(struct services *s)
 {
     pool_free(s->calls);
+    transfers_free(s->transfers);
     boxes_free(s->boxes);
     audit_free(s->audit);
     tokens_free(s->tokens);

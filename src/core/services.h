@@ -15,18 +15,22 @@ struct pool;
 struct tokens;
 struct metrics;
 struct audit;
+struct transfers;
 
 struct services {
     struct config *config;
     struct store *store;
     struct boxes *boxes;
-    struct tokens *tokens;   /* signed texts for clients */
-    struct metrics *metrics; /* of tool calls */
-    struct audit *audit;     /* NULL: calls are not recorded */
-    struct pool *calls;      /* runs tool calls; some more than twice max_calls threads */
+    struct tokens *tokens;       /* signed texts for clients */
+    struct metrics *metrics;     /* of tool calls */
+    struct audit *audit;         /* NULL: calls are not recorded */
+    struct transfers *transfers; /* workers of background syncs that we started */
+    struct pool *calls;          /* runs tool calls; some more than twice max_calls threads */
 };
 
 int services_init(struct services *s, const struct config_flags *flags, struct err *e) MUST_CHECK;
+/* The same with a configuration that is there already; *config is taken over, also on failure. */
+int services_init_with(struct services *s, struct config *config, struct err *e) MUST_CHECK;
 void services_fini(struct services *s);
 
 #endif

@@ -84,6 +84,7 @@ const char *const db_migrations[] = {
     "  updated_ms INTEGER NOT NULL"
     ") STRICT;"
     "CREATE INDEX transfers_by_owner ON transfers (owner, id);"
+    "CREATE INDEX transfers_live ON transfers (id) WHERE state < 2;"
     "CREATE INDEX transfers_finished ON transfers (id) WHERE state > 1;",
 };
 

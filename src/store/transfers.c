@@ -107,8 +107,9 @@ static int insert(struct store *s, const struct transfer_row *row, struct err *e
 
     if (db_prepare(s,
                    "INSERT INTO transfers (owner, down, box_id, box_name, local, remote, options, "
-                   "state, pid, pid_start, boot, lease_ms, created_ms, updated_ms) "
-                   "VALUES (?6, ?7, ?8, ?9, ?10, ?11, ?12, 0, ?2, ?3, ?4, ?13, ?5, ?5)",
+                   "state, pid, pid_start, boot, lease_ms, created_ms, updated_ms, files_total, "
+                   "bytes_total, unchanged) VALUES (?6, ?7, ?8, ?9, ?10, ?11, ?12, 0, ?2, ?3, ?4, "
+                   "?13, ?5, ?5, ?14, ?15, ?16)",
                    &stmt, e) < 0) {
         return -1;
     }
@@ -121,6 +122,9 @@ static int insert(struct store *s, const struct transfer_row *row, struct err *e
     db_bind_str(stmt, 11, row->remote);
     db_bind_str(stmt, 12, row->options);
     db_bind_int(stmt, 13, row->lease_ms);
+    db_bind_int(stmt, 14, row->progress.files_total);
+    db_bind_int(stmt, 15, row->progress.bytes_total);
+    db_bind_int(stmt, 16, row->progress.unchanged);
     return db_step(s, stmt, e) < 0 ? -1 : 0;
 }
 
@@ -244,6 +248,27 @@ int store_each_transfer(struct store *s, struct arena *a, struct str owner, int 
             return -1;
         }
     }
+    return 0;
+}
+
+int store_count_transfers(struct store *s, struct str boot, int64_t now_ms, int64_t *out,
+                          struct err *e)
+{
+    LOCKED(&s->lock);
+    sqlite3_stmt *stmt own_stmt = NULL;
+
+    if (db_open(s, e) < 0 || db_prepare(s,
+                                        "SELECT count(*) FROM transfers INDEXED BY transfers_live "
+                                        "WHERE state < 2 AND boot = ?1 AND lease_ms > ?2",
+                                        &stmt, e) < 0) {
+        return -1;
+    }
+    db_bind_str(stmt, 1, boot);
+    db_bind_int(stmt, 2, now_ms);
+    if (db_step(s, stmt, e) < 0) {
+        return -1;
+    }
+    *out = sqlite3_column_int64(stmt, 0);
     return 0;
 }
 

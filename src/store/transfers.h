@@ -57,7 +57,7 @@ struct transfer_row {
     int64_t created_ms, started_ms, finished_ms, updated_ms; /* wall clock; 0: not yet */
 };
 
-/* Adds a QUEUED row; its log_file is `log_dir`/transfer-<id>.log. *out gets its number. */
+/* Adds a QUEUED row, with the totals of its progress; its log_file is `log_dir`/transfer-<id>.log. *out gets its number. */
 int store_add_transfer(struct store *s, const struct transfer_row *row, struct str log_dir,
                        int64_t *out, struct err *e) MUST_CHECK;
 /* ERR_NOT_FOUND. */
@@ -70,6 +70,11 @@ typedef int transfer_row_fn(void *arg, const struct transfer_row *row, struct er
 /* The newest first, at most `max`. The database is not locked while `each` runs. */
 int store_each_transfer(struct store *s, struct arena *a, struct str owner, int max,
                         transfer_row_fn *each, void *arg, struct err *e) MUST_CHECK;
+
+/* How many of all owners are QUEUED or RUNNING with a lease that is not over: `now_ms` on
+ * clock_mono_ms() of this boot. */
+int store_count_transfers(struct store *s, struct str boot, int64_t now_ms, int64_t *out,
+                          struct err *e) MUST_CHECK;
 
 /* Changes: 1, or 0 when the row was not as expected (or is not there). */
 

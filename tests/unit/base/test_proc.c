@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -238,6 +239,33 @@ static void tells_who_is_gone(void **state)
     assert_true(proc_is_gone(pid, -1));
 }
 
+static void a_process_that_ended_runs_no_more_before_it_is_waited_for(void **state)
+{
+    const char *const argv[] = {"sleep", "60", NULL};
+    struct proc_spec spec = {.file = "sleep", .argv = argv};
+    struct ctx ctx = {0};
+    long long start;
+    int status = 0;
+    pid_t pid = 0;
+    struct err e;
+
+    (void)state;
+    assert_ok(proc_spawn(&spec, &pid, &e), &e);
+    start = proc_start_time(pid);
+    int fd own_fd = proc_open(pid, start, &e);
+    struct pollfd ended = {.fd = fd, .events = POLLIN};
+    assert_ok(fd, &e);
+    assert_fails(proc_open(pid, start + 1, &e), &e, ERR_NOT_FOUND, "has ended");
+    assert_false(proc_has_ended(pid, start));
+    assert_int_equal(syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0), 0);
+    assert_int_equal(ctx_wait(&ctx, &ended, 1, 0, &e), 1);
+    assert_false(proc_is_gone(pid, start)); /* a zombie */
+    assert_true(proc_has_ended(pid, start));
+    assert_fails(proc_open(pid, start, &e), &e, ERR_NOT_FOUND, "has ended");
+    assert_ok(proc_wait(&ctx, pid, &status, &e), &e);
+    assert_true(proc_is_gone(pid, start));
+}
+
 static void nobody_is_gone_for_want_of_a_descriptor(void **state)
 {
     struct rlimit old;
@@ -267,6 +295,7 @@ int main(void)
         cmocka_unit_test(can_start_a_session),
         cmocka_unit_test(knows_itself),
         cmocka_unit_test(tells_who_is_gone),
+        cmocka_unit_test(a_process_that_ended_runs_no_more_before_it_is_waited_for),
         cmocka_unit_test(nobody_is_gone_for_want_of_a_descriptor),
     };
 

@@ -18,6 +18,7 @@ static int64_t add(struct place *p, const char *owner)
         .options = S("1:D,"),
         .proc = starter,
         .lease_ms = 77,
+        .progress = {.files_total = 3, .bytes_total = 400, .unchanged = 5},
     };
     int64_t id = 0;
     struct err e;
@@ -58,6 +59,9 @@ static void a_row_comes_back_as_it_was(void **state)
     assert_int_equal(row.lease_ms, 77);
     assert_str(row.log_file, S("/state/transfers/transfer-1.log"));
     assert_str(row.progress.phase, S("queued"));
+    assert_int_equal(row.progress.files_total, 3);
+    assert_int_equal(row.progress.bytes_total, 400);
+    assert_int_equal(row.progress.unchanged, 5);
     assert_true(row.created_ms > 0 && row.updated_ms == row.created_ms);
     assert_int_equal(row.started_ms + row.finished_ms, 0);
 }
@@ -204,6 +208,24 @@ static void a_dead_one_is_queued_again_once(void **state)
     assert_int_equal(get(p, id).state, TRANSFER_RUNNING);
 }
 
+static void those_with_a_lease_are_counted(void **state)
+{
+    struct place *p = *state;
+    int64_t n = -1;
+    struct err e;
+
+    add(p, "");
+    add(p, "key:a");
+    add(p, "");
+    assert_int_equal(store_cancel_transfer(p->store, STR_EMPTY, 3, &e), 1);
+    assert_ok(store_count_transfers(p->store, S("boot-1"), 76, &n, &e), &e);
+    assert_int_equal(n, 2);
+    assert_ok(store_count_transfers(p->store, S("boot-1"), 77, &n, &e), &e);
+    assert_int_equal(n, 0);
+    assert_ok(store_count_transfers(p->store, S("boot-2"), 0, &n, &e), &e);
+    assert_int_equal(n, 0);
+}
+
 static int collect(void *arg, const struct transfer_row *row, struct err *e)
 {
     struct buf *text = arg;
@@ -251,10 +273,10 @@ static void old_ones_are_removed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_row_comes_back_as_it_was),  TEST(others_do_not_see_it),
-        TEST(one_worker_takes_a_row),      TEST(only_its_worker_tells_how_far_it_is),
-        TEST(what_was_cancelled_stays_so), TEST(a_dead_one_is_queued_again_once),
-        TEST(old_ones_are_removed),
+        TEST(a_row_comes_back_as_it_was),     TEST(others_do_not_see_it),
+        TEST(one_worker_takes_a_row),         TEST(only_its_worker_tells_how_far_it_is),
+        TEST(what_was_cancelled_stays_so),    TEST(a_dead_one_is_queued_again_once),
+        TEST(those_with_a_lease_are_counted), TEST(old_ones_are_removed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
