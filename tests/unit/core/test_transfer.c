@@ -32,6 +32,9 @@ static int set_up(void **state)
     struct world *w = calloc(1, sizeof(*w));
     struct err e;
 
+    if (w == NULL) {
+        return -1;
+    }
     (void)snprintf(w->dir, sizeof(w->dir), "/tmp/test-transfer-XXXXXX");
     assert_non_null(mkdtemp(w->dir));
     (void)snprintf(w->state, sizeof(w->state), "%s/state", w->dir);
