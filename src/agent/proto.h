@@ -3,8 +3,8 @@
  *
  * One connection carries one conversation. The agent speaks first: HELLO, at
  * once; the client need not wait for it before it sends its request. Locally a
- * connection is one unix-socket connection per call; later the same frames run
- * through a relay exec (docker) and an SSH channel.
+ * connection is one unix-socket connection per call; where the agent is on another
+ * machine, mux.h carries the same connections over one stream.
  *
  * exec is "start a task, attach to it". EXEC starts a command and attaches this
  * connection: STARTED, any number of DATA, one ENDED. DETACH, or the connection
@@ -139,7 +139,17 @@ enum {
 };
 
 /*
- * boxinit's command line: "boxinit box". Descriptors:
+ * Where others have made the box (an SSH host, a container), boxinit has two more ways to
+ * start; the theory is in boxinit/agent.h:
+ *
+ *   boxinit serve --socket FOLDER [--idle SECONDS]
+ *      serves this protocol in FOLDER/<machine>/AGENT_SOCKET; a daemon, or PID 1
+ *   boxinit relay --socket FOLDER [--idle SECONDS] [--marker HEX]
+ *      on the stream: HEX and a newline, as soon as an agent serves in FOLDER, started where
+ *      none did; from then on the accepting side of mux.h. What cannot be done is one
+ *      sentence on stderr and exit status 1, without the marker. Ends with its stdin
+ *
+ * boxinit's command line for a box of its own: "boxinit box". Descriptors:
  *   3  the spec: one frame of type FRAME_SPEC, then EOF
  *   4  one end of a socket pair, the control. boxinit says BORN, PREPARED and READY in
  *      turn, or FAIL at any of these points; the server sends the ORDER. Its end before

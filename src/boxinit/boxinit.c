@@ -18,12 +18,18 @@
  *
  * A box with a network has a third process, slirp4netns, which the outer one starts when
  * the inner one has made its side (stack.c); the inside is net.c.
+ *
+ * "boxinit serve" and "boxinit relay" are for where others have made the box: see agent.h.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/proto.h"
+#include "boxinit/agent.h"
 #include "boxinit/box.h"
+
+#define MARKER_MAX 64
+#define IDLE_MOST  ((int64_t)366 * 24 * 3600)
 
 /* Inside the box everyone can read PID 1's command line: it must not tell where on the
  * host this program lies. */
@@ -36,17 +42,79 @@ static void hide_path(char **argv)
     memcpy(argv[0], "init", keep);
 }
 
+static bool is_hex(struct str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if (strchr("0123456789abcdefABCDEF", s.p[i]) == NULL || s.p[i] == '\0') {
+            return false;
+        }
+    }
+    return s.len > 0 && s.len <= MARKER_MAX;
+}
+
+static int take_option(const char *name, const char *value, struct agent_args *out, struct err *e)
+{
+    if (strcmp(name, "--socket") == 0) {
+        out->dir = value;
+        return 0;
+    }
+    if (strcmp(name, "--idle") == 0) {
+        out->idle = value;
+        return str_to_i64(str_from(value), 1, IDLE_MOST, &out->idle_s, e);
+    }
+    if (strcmp(name, "--marker") == 0) {
+        out->marker = str_from(value);
+        return is_hex(out->marker)
+                   ? 0
+                   : err_set(e, ERR_INVALID, "--marker takes 1 to %d hex digits", MARKER_MAX);
+    }
+    return err_set(e, ERR_INVALID, "unknown option %.60s; --socket, --idle and --marker are known",
+                   name);
+}
+
+static int take_args(int argc, char **argv, struct agent_args *out, struct err *e)
+{
+    for (int i = 2; i < argc; i += 2) {
+        if (i + 1 == argc) {
+            return err_set(e, ERR_INVALID, "%.60s needs a value", argv[i]);
+        }
+        if (take_option(argv[i], argv[i + 1], out, e) < 0) {
+            return -1;
+        }
+    }
+    return out->dir != NULL ? 0 : err_set(e, ERR_INVALID, "--socket FOLDER is missing");
+}
+
+static int run_agent(int argc, char **argv, int (*run)(const struct agent_args *args))
+{
+    struct agent_args args = {.idle = "1800", .idle_s = 1800};
+    struct err e;
+
+    if (take_args(argc, argv, &args, &e) < 0) {
+        (void)fprintf(stderr, "boxinit %s: %s\n", argv[1], e.msg);
+        return 2;
+    }
+    return run(&args);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "box") == 0) {
         hide_path(argv);
         return box_make();
     }
+    if (argc >= 2 && strcmp(argv[1], "serve") == 0) {
+        return run_agent(argc, argv, agent_serve);
+    }
+    if (argc >= 2 && strcmp(argv[1], "relay") == 0) {
+        return run_agent(argc, argv, agent_relay);
+    }
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         (void)printf("boxinit %s, agent protocol %d\n", ANYBOX_VERSION, AGENT_VERSION);
         return 0;
     }
     (void)fprintf(stderr, "boxinit is started by anybox: \"boxinit box\" with a spec on "
-                          "descriptor 3.\n");
+                          "descriptor 3, \"boxinit serve\" and \"boxinit relay\" with --socket "
+                          "FOLDER.\n");
     return 2;
 }

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "agent/proto.h"
 #include "base/path.h"
 
 static struct str name_of(struct str var)
@@ -92,6 +91,8 @@ const char **command_files(struct arena *a, struct str program, struct str path)
 
 const char *command_path(const struct spec *spec, struct arena *a, struct str path)
 {
-    path = path_tilde(a, path, spec->image != NULL ? S(BOX_ROOT_HOME) : S(BOX_HOME));
-    return arena_cstr(a, path.len == 0 ? S(BOX_WORK_DIR) : path_join(a, S(BOX_WORK_DIR), path));
+    struct str work_dir = str_from(spec->work_dir);
+
+    path = path_tilde(a, path, str_from(spec->home));
+    return arena_cstr(a, path.len == 0 ? work_dir : path_join(a, work_dir, path));
 }

@@ -2,7 +2,8 @@
  * conn.c - connections: frames in, frames out, and who may connect.
  *
  * Only processes outside of the box may: the socket lies in a folder that the box does
- * not see, and a peer that has a pid in our pid namespace is refused on top of that.
+ * not see, and a peer that has a pid in our pid namespace is refused on top of that. Without
+ * a box it is the same user, or root.
  * Answers are collected during a turn and sent at its end, so that a short command costs
  * its client one wake-up.
  */
@@ -114,12 +115,15 @@ static void on_readable(struct server *s, struct watch *w, uint32_t events)
     }
 }
 
-static bool peer_is_outside(int fd)
+static bool peer_may(const struct spec *spec, int fd)
 {
     struct ucred peer;
     socklen_t len = sizeof(peer);
 
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.pid == 0;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0) {
+        return false;
+    }
+    return spec->is_plain ? peer.uid == geteuid() || peer.uid == 0 : peer.pid == 0;
 }
 
 static void refuse_new(int fd)
@@ -181,7 +185,7 @@ void conns_accept(struct server *s, struct watch *w, uint32_t events)
             }
             return;
         }
-        if (!peer_is_outside(fd)) {
+        if (!peer_may(s->spec, fd)) {
             continue;
         }
         if (s->n_conns >= CONNS_MAX) {

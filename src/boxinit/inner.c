@@ -18,6 +18,7 @@
 #include "boxinit/image.h"
 #include "boxinit/limits.h"
 #include "boxinit/net.h"
+#include "boxinit/process.h"
 #include "boxinit/rootfs.h"
 
 static int raise_loopback(struct err *e)
@@ -27,22 +28,6 @@ static int raise_loopback(struct err *e)
 
     if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0) {
         return err_sys(e, errno, "raise the loopback interface");
-    }
-    return 0;
-}
-
-/* What was opened on the host's side leads to the host's mounts, and commands inherit it. */
-static int reopen_stdio(struct err *e)
-{
-    int null own_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-    if (null < 0) {
-        return err_sys(e, errno, "open /dev/null");
-    }
-    for (int fd = 0; fd < 3; fd++) {
-        if (dup2(null, fd) < 0) {
-            return err_sys(e, errno, "redirect descriptor %d", fd);
-        }
     }
     return 0;
 }
@@ -118,7 +103,8 @@ static int set_up(const struct spec *spec, struct box_fds *fds, struct outside *
     }
     (void)close(from->go);
     (void)close(from->net_made);
-    return build(spec, from->tree, e) < 0 ? -1 : reopen_stdio(e);
+    /* What was opened on the host's side leads to the host's mounts, and commands inherit it. */
+    return build(spec, from->tree, e) < 0 ? -1 : process_null_stdio(e);
 }
 
 static int obey(const struct spec *spec, struct err *e)

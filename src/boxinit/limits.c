@@ -87,10 +87,26 @@ void limits_share(void)
     share(RLIMIT_MSGQUEUE, QUEUES_MOST);
 }
 
+/* Ours is higher than what our commands are to have. */
+static int lower_open_files(uint32_t soft)
+{
+    struct rlimit now;
+
+    if (getrlimit(RLIMIT_NOFILE, &now) < 0) {
+        return errno;
+    }
+    now.rlim_cur = soft < now.rlim_max ? soft : now.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &now) < 0 ? errno : 0;
+}
+
 int limits_apply(const struct spec *spec)
 {
-    int rc = limit(RLIMIT_CORE, 0);
+    int rc;
 
+    if (spec->is_plain) {
+        return spec->open_files > 0 ? lower_open_files(spec->open_files) : 0;
+    }
+    rc = limit(RLIMIT_CORE, 0);
     /* Who started us may have the right to real-time priorities, for sound perhaps. */
     if (rc == 0) {
         rc = limit(RLIMIT_RTPRIO, 0);

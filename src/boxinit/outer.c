@@ -22,6 +22,7 @@
 #include "boxinit/ids.h"
 #include "boxinit/image.h"
 #include "boxinit/limits.h"
+#include "boxinit/process.h"
 #include "boxinit/stack.h"
 
 #define LISTEN_BACKLOG 128
@@ -90,36 +91,9 @@ static int say_born(pid_t pid, struct err *e)
 /* A child of a program must not inherit what its parent had set up for itself. */
 static void reset_process(void)
 {
-    /* All zeros is SIG_DFL. Not by libc, which keeps two signals to itself and whose
-     * posix_spawn() leaves them ignored. Fails for KILL and STOP, which is fine. */
-    static const unsigned long as_new[8];
-    sigset_t none;
-
-    for (int sig = 1; sig < NSIG; sig++) {
-        (void)syscall(SYS_rt_sigaction, sig, as_new, NULL, (NSIG - 1) / 8);
-    }
+    process_reset_signals();
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)umask(022);
-}
-
-static int null_stdio(struct err *e)
-{
-    int null = open("/dev/null", O_RDWR);
-
-    if (null < 0) {
-        return err_sys(e, errno, "open /dev/null");
-    }
-    for (int fd = 0; fd < 3; fd++) {
-        if (null != fd && dup2(null, fd) < 0) {
-            return err_sys(e, errno, "redirect descriptor %d", fd);
-        }
-    }
-    if (null > 2) {
-        (void)close(null);
-    }
-    return 0;
 }
 
 static int cloexec_all(struct err *e)
@@ -366,8 +340,8 @@ static int make_box(struct inner *inner, struct err *e)
     struct spec spec;
 
     arena_init(&a, 64u << 20);
-    if (null_stdio(e) < 0 || spec_read(SPEC_FD, &a, &spec, e) < 0 || copy_run(&spec, e) < 0 ||
-        cloexec_all(e) < 0 || make_inner(&spec, &stack, inner, e) < 0) {
+    if (process_null_stdio(e) < 0 || spec_read(SPEC_FD, &a, &spec, e) < 0 ||
+        copy_run(&spec, e) < 0 || cloexec_all(e) < 0 || make_inner(&spec, &stack, inner, e) < 0) {
         return -1;
     }
     return spec.net_program != NULL ? make_network(&spec, &stack, inner, e) : 0;

@@ -12,7 +12,8 @@
  * is asked to.
  *
  * All signals stay blocked. From inside the box PID 1 cannot be killed or stopped in any
- * case; SIGCHLD arrives by signalfd.
+ * case; SIGCHLD arrives by signalfd. The agent without a box (agent.h) can be ended by
+ * SIGTERM, and counts open connections and workers as use.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,11 +43,21 @@ int64_t server_now(void)
     return clock_mono_ms();
 }
 
+static bool is_visited(const struct server *s)
+{
+    for (size_t i = 0; i < COUNTOF(s->workers); i++) {
+        if (s->workers[i] != 0) {
+            return true;
+        }
+    }
+    return s->n_conns > 0;
+}
+
 int64_t server_idle_ms(const struct server *s, int64_t used_ms)
 {
     int64_t files = atomic_load(s->files_used_ms);
 
-    if (s->n_running > 0) {
+    if (s->n_running > 0 || (s->spec->is_plain && is_visited(s))) {
         return 0;
     }
     return server_now() - (files > used_ms ? files : used_ms);
@@ -65,6 +76,7 @@ static void child_ended(struct server *s, pid_t pid, int status)
     for (size_t i = 0; i < COUNTOF(s->workers); i++) {
         if (s->workers[i] == pid) {
             s->workers[i] = 0;
+            s->used_ms = s->spec->is_plain ? server_now() : s->used_ms;
             return;
         }
     }
@@ -93,12 +105,14 @@ static void reap(struct server *s)
     }
 }
 
-static void on_child(struct server *s, struct watch *w, uint32_t events)
+static void on_signal(struct server *s, struct watch *w, uint32_t events)
 {
     struct signalfd_siginfo info;
 
     (void)events;
-    (void)!read(w->fd, &info, sizeof(info));
+    if (read(w->fd, &info, sizeof(info)) == (ssize_t)sizeof(info) && info.ssi_signo == SIGTERM) {
+        s->end = "signal";
+    }
     reap(s);
 }
 
@@ -228,18 +242,21 @@ static void raise_open_files(void)
 static int prepare(struct server *s, struct err *e)
 {
     sigset_t all;
-    sigset_t child;
+    sigset_t taken;
     int fd;
 
     (void)sigfillset(&all);
-    (void)sigemptyset(&child);
-    (void)sigaddset(&child, SIGCHLD);
+    (void)sigemptyset(&taken);
+    (void)sigaddset(&taken, SIGCHLD);
+    if (s->spec->is_plain) {
+        (void)sigaddset(&taken, SIGTERM);
+    }
     (void)sigprocmask(SIG_SETMASK, &all, NULL);
     (void)signal(SIGPIPE, SIG_DFL); /* commands inherit it; here it stays blocked */
     raise_open_files();
     s->reserve = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
     s->epoll = epoll_create1(EPOLL_CLOEXEC);
-    fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
     if (s->epoll < 0 || fd < 0) {
         return err_sys(e, errno, "prepare to serve");
     }
@@ -248,7 +265,7 @@ static int prepare(struct server *s, struct err *e)
     if (s->files_used_ms == MAP_FAILED) {
         return err_sys(e, errno, "share memory with file workers");
     }
-    if (watch_open(s, &s->child, fd, EPOLLIN, on_child, e) < 0 ||
+    if (watch_open(s, &s->child, fd, EPOLLIN, on_signal, e) < 0 ||
         watch_open(s, &s->listener, s->fds.listener, EPOLLIN, conns_accept, e) < 0) {
         return -1;
     }

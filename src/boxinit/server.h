@@ -1,5 +1,6 @@
 /*
- * server.h - PID 1 of a box: its loop, its connections, its commands.
+ * server.h - PID 1 of a box: its loop, its connections, its commands. The agent that has no
+ * box of its own (agent.h) is the same with another spec.
  *
  * One thread, one epoll. Everything that waits is a `struct watch` inside the thing it
  * belongs to; handlers never free that thing but mark it dead, and the end of the turn
@@ -206,7 +207,8 @@ void drains_sweep(struct server *s);
 /* usage.c */
 struct limit_counts usage_limit_counts(const struct server *s);
 /* The LIMITED_* that were reached since `before`, and whether the disk is full now. */
-uint8_t usage_limits_hit(const struct limit_counts *before, const struct limit_counts *now);
+uint8_t usage_limits_hit(const struct spec *spec, const struct limit_counts *before,
+                         const struct limit_counts *now);
 void usage_answer(struct server *s, struct conn *c);
 
 /* files.c: the file worker; takes the connection over and never returns */

@@ -47,11 +47,28 @@ pid_t spawn_fork(struct server *s)
     return pid;
 }
 
+/* There is no limit of ours: it is the machine's, or the user's. */
+static int plain_fork_failed(int errnum, struct err *e)
+{
+    if (errnum == ENOMEM) {
+        err_set(e, ERR_LIMIT, "the machine has no memory left to start a process");
+    } else {
+        err_set(e, ERR_LIMIT,
+                "the user has no process left on this machine (ulimit -u, or a limit of the "
+                "session): end some");
+    }
+    e->sys = errnum;
+    return -1;
+}
+
 int spawn_fork_failed(const struct server *s, int errnum, struct err *e)
 {
     uint32_t pids = s->spec->pids_limit > 0 ? s->spec->pids_limit : s->spec->pids;
     uint64_t memory = s->spec->memory_limit > 0 ? s->spec->memory_limit : s->spec->memory_bytes;
 
+    if (s->spec->is_plain && (errnum == ENOMEM || errnum == EAGAIN)) {
+        return plain_fork_failed(errnum, e);
+    }
     if (errnum == ENOMEM) {
         err_set(e, ERR_LIMIT,
                 "the sandbox has no memory left to start a process (limit %llu MiB): end some of "

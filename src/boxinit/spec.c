@@ -274,6 +274,8 @@ int spec_parse(struct str fields, struct arena *a, struct spec *out, struct err 
     s.n_ro_binds = raw.n_ro_binds;
     s.n_etc_binds = raw.n_etc_binds;
     s.n_cgroup_procs = raw.n_cgroups;
+    s.home = s.image != NULL ? BOX_ROOT_HOME : BOX_HOME;
+    s.work_dir = BOX_WORK_DIR;
     *out = s;
     return 0;
 }

@@ -43,7 +43,7 @@ static void finish(struct server *s, struct task *t)
         t->ending.code = (uint32_t)WEXITSTATUS(t->wait_status);
     }
     t->ending.oom = was_oom(s, t, &now);
-    t->ending.limits = usage_limits_hit(&t->before, &now);
+    t->ending.limits = usage_limits_hit(s->spec, &t->before, &now);
     t->finished = true;
     t->finished_ms = s->used_ms = server_now();
     s->n_running--;

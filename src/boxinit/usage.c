@@ -47,19 +47,21 @@ struct limit_counts usage_limit_counts(const struct server *s)
     return now;
 }
 
-static bool disk_is_full(void)
+/* Some file systems do not count inodes: they have none of them in all. */
+static bool disk_is_full(const struct spec *spec)
 {
     struct statvfs disk;
 
-    return statvfs(BOX_WORK_DIR, &disk) == 0 && disk.f_blocks > 0 &&
-           (disk.f_bfree == 0 || disk.f_ffree == 0);
+    return statvfs(spec->work_dir, &disk) == 0 && disk.f_blocks > 0 &&
+           (disk.f_bavail == 0 || (disk.f_files > 0 && disk.f_ffree == 0));
 }
 
-uint8_t usage_limits_hit(const struct limit_counts *before, const struct limit_counts *now)
+uint8_t usage_limits_hit(const struct spec *spec, const struct limit_counts *before,
+                         const struct limit_counts *now)
 {
     return (uint8_t)((now->memory > before->memory ? LIMITED_MEMORY : 0) |
                      (now->pids > before->pids ? LIMITED_PIDS : 0) |
-                     (disk_is_full() ? LIMITED_DISK : 0));
+                     (disk_is_full(spec) ? LIMITED_DISK : 0));
 }
 
 static uint64_t memory_used(const struct server *s)
@@ -81,7 +83,7 @@ void usage_answer(struct server *s, struct conn *c)
 
     /* The spare is ours, not the user's. */
     processes -= s->spare.pid != 0 && processes > 0;
-    (void)statvfs(BOX_WORK_DIR, &disk);
+    (void)statvfs(s->spec->work_dir, &disk);
     w = wire_begin(&c->out, FRAME_USAGE_IS);
     wire_u64(&w, memory_used(s));
     wire_u64(&w, s->spec->memory_limit);

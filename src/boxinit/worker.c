@@ -104,6 +104,24 @@ void worker_put_ok(struct worker *w, uint8_t more)
     (void)!wire_end(&o);
 }
 
+/* Which places of a box are the payload's own; on a host that is nobody's to say. */
+static const char *own_places(const struct worker *w)
+{
+    return w->spec->is_plain ? "" : "; " BOX_WORK_DIR ", " BOX_HOME " and /tmp are its own";
+}
+
+static int no_space(const struct worker *w, struct str path, const char *doing, struct err *e)
+{
+    if (w->spec->is_plain) {
+        return err_set(e, ERR_LIMIT, "%s \"%.*s\": no space left there; remove something", doing,
+                       STR_ARG(path));
+    }
+    return err_set(e, ERR_LIMIT,
+                   "%s \"%.*s\": no space left in the sandbox (disk limit %llu MiB); remove "
+                   "something, or make a sandbox with more disk",
+                   doing, STR_ARG(path), (unsigned long long)(w->spec->disk_bytes >> 20));
+}
+
 int worker_fail(const struct worker *w, int errnum, struct str path, const char *doing,
                 struct err *e)
 {
@@ -120,23 +138,15 @@ int worker_fail(const struct worker *w, int errnum, struct str path, const char 
     case EISDIR: rc = err_set(e, ERR_INVALID, "\"%.*s\" is a folder", STR_ARG(path)); break;
     case EACCES:
     case EPERM:
-        rc = err_set(e, ERR_DENIED,
-                     "%s \"%.*s\": the sandbox's user may not; " BOX_WORK_DIR ", " BOX_HOME
-                     " and /tmp are its own",
-                     doing, STR_ARG(path));
+        rc = err_set(e, ERR_DENIED, "%s \"%.*s\": the sandbox's user may not%s", doing,
+                     STR_ARG(path), own_places(w));
         break;
     case EROFS:
-        rc = err_set(e, ERR_DENIED,
-                     "\"%.*s\" is in a read-only part of the sandbox; " BOX_WORK_DIR ", " BOX_HOME
-                     " and /tmp can be written",
-                     STR_ARG(path));
+        rc = err_set(e, ERR_DENIED, "\"%.*s\" is in a read-only part of the sandbox%s",
+                     STR_ARG(path), own_places(w));
         break;
     case ENOSPC:
-        rc = err_set(e, ERR_LIMIT,
-                     "%s \"%.*s\": no space left in the sandbox (disk limit %llu MiB); remove "
-                     "something, or make a sandbox with more disk",
-                     doing, STR_ARG(path), (unsigned long long)(w->spec->disk_bytes >> 20));
-        break;
+    case EDQUOT: rc = no_space(w, path, doing, e); break;
     case EEXIST:
         rc = err_set(e, ERR_EXISTS, "\"%.*s\" exists already in the sandbox", STR_ARG(path));
         break;

@@ -151,22 +151,30 @@ class Entry:
         f.done()
 
 
-class Conn:
-    """One conversation."""
+def dial(folder, timeout=15):
+    """A connection to the agent whose socket lies in that folder."""
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(timeout)
+    fd = os.open(folder, os.O_PATH)
+    try:
+        while True:
+            try:
+                sock.connect(f"/proc/self/fd/{fd}/agent.sock")
+                return sock
+            except BlockingIOError:  # more wait to be accepted than the kernel queues
+                time.sleep(0.001)
+    except BaseException:
+        sock.close()
+        raise
+    finally:
+        os.close(fd)
 
-    def __init__(self, folder, timeout=15):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(timeout)
-        fd = os.open(folder, os.O_PATH)
-        try:
-            while True:
-                try:
-                    self.sock.connect(f"/proc/self/fd/{fd}/agent.sock")
-                    break
-                except BlockingIOError:  # more wait to be accepted than the kernel queues
-                    time.sleep(0.001)
-        finally:
-            os.close(fd)
+
+class Conn:
+    """One conversation, over anything that is like a socket."""
+
+    def __init__(self, sock):
+        self.sock = sock
         self.buf = b""
         self.out, self.err = bytearray(), bytearray()
         self.at = [0, 0]
@@ -289,85 +297,8 @@ class Result:
         return self.out.decode()
 
 
-class Box:
-    """A box with a folder of its own. mode: 0 one uid, 1 a range written by root."""
-
-    def __init__(self, mode=None, env=ENV, ro_binds=RO_BINDS, etc_binds=ETC_BINDS, disk=64 << 20,
-                 memory=0, pids=0, files=0, cgroups=(), oom_file="", memory_file="", pids_file="",
-                 memory_limit=0, pids_limit=0, lifetime_ms=0, idle_ms=0, network=0, first=1_000_000_000,
-                 first_gid=None, hostname="box", run_as=None, keep_fd=False, size=65536,
-                 prefix=(), chown=None, without=(), raw_spec=None, raw_order=None, image="",
-                 scoped=None):
-        root = os.geteuid() == 0
-        if image:
-            ro_binds, etc_binds = (), ()
-            env = ["HOME=/root", "USER=root"] if env is ENV else env
-        self.mode = (1 if root and run_as is None else 0) if mode is None else mode
-        scoped = HAS_SCOPES if scoped is None else scoped
-        self.folder = tempfile.mkdtemp(prefix="anybox-test-")
-        self.pid = None
-        if run_as is not None or chown is not None:
-            owner = run_as if chown is None else chown
-            os.chown(self.folder, owner, owner)
-        spec = raw_spec if raw_spec is not None else (
-            u8(self.mode) + u32(first) + u32(first if first_gid is None else first_gid) +
-            u32(size) + names(ro_binds) + names(etc_binds) + names(cgroups) + text(oom_file) +
-            text(memory_file) + text(pids_file) + u8(network) + u8(keep_fd) + u8(scoped) +
-            text(image))
-        order = raw_order if raw_order is not None else (
-            text(hostname) + names(env) + u64(disk) + u64(memory) + u32(pids) + u32(files) +
-            u64(memory_limit) + u32(pids_limit) + u64(lifetime_ms) + u64(idle_ms))
-        try:
-            self.start(frame(SPEC, spec), frame(ORDER, order), run_as, list(prefix), without)
-        except BaseException:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            raise
-
-    def start(self, spec, order, run_as, prefix, without):
-        spec_file = os.memfd_create("spec")
-        os.write(spec_file, spec)
-        os.lseek(spec_file, 0, os.SEEK_SET)
-        control, theirs = socket.socketpair()
-        folder = os.open(self.folder, os.O_PATH)
-        fds = [spec_file, theirs.detach(), folder]
-
-        def place():
-            place_fds(fds)
-            if run_as is not None:
-                os.setgroups([])
-                os.setresgid(run_as, run_as, run_as)
-                os.setresuid(run_as, run_as, run_as)
-            for nr in without:
-                forget_syscall(nr)
-
-        with subprocess.Popen(prefix + [BOXINIT, "box"], preexec_fn=place, close_fds=False,
-                              env={}, stdin=subprocess.DEVNULL) as p, control:
-            for fd in fds:
-                os.close(fd)
-            self.give_order(control, order)
-        assert p.returncode == (0 if self.pid else 1)
-
-    def give_order(self, control, order):
-        """The whole conversation on the control, up to READY."""
-        control.settimeout(60)
-        with control.makefile("rb") as said:
-            def expect(want):
-                head = said.read(4)
-                assert len(head) == 4, f"boxinit ended before frame {want}"
-                body = said.read(struct.unpack("<I", head)[0])
-                if body[0] == FAIL:
-                    raise failed(body[1:], control=True)
-                assert body[0] == want, f"frame {body[0]}, not {want}"
-                return body[1:]
-
-            self.pid = struct.unpack("<I", expect(BORN))[0]
-            assert expect(PREPARED) == b""
-            control.sendall(order)
-            assert expect(READY) == b""
-            assert said.read() == b"", "PID 1 keeps its control"
-
-    def connect(self, timeout=15):
-        return Conn(self.folder, timeout)
+class Agent:
+    """What can be asked of one; connect() is for those who have one."""
 
     def run(self, argv, **kw):
         with self.connect() as c:
@@ -451,6 +382,87 @@ class Box:
     def shutdown(self):
         with self.connect() as c:
             c.ask(SHUTDOWN)
+
+
+class Box(Agent):
+    """A box with a folder of its own. mode: 0 one uid, 1 a range written by root."""
+
+    def __init__(self, mode=None, env=ENV, ro_binds=RO_BINDS, etc_binds=ETC_BINDS, disk=64 << 20,
+                 memory=0, pids=0, files=0, cgroups=(), oom_file="", memory_file="", pids_file="",
+                 memory_limit=0, pids_limit=0, lifetime_ms=0, idle_ms=0, network=0, first=1_000_000_000,
+                 first_gid=None, hostname="box", run_as=None, keep_fd=False, size=65536,
+                 prefix=(), chown=None, without=(), raw_spec=None, raw_order=None, image="",
+                 scoped=None):
+        root = os.geteuid() == 0
+        if image:
+            ro_binds, etc_binds = (), ()
+            env = ["HOME=/root", "USER=root"] if env is ENV else env
+        self.mode = (1 if root and run_as is None else 0) if mode is None else mode
+        scoped = HAS_SCOPES if scoped is None else scoped
+        self.folder = tempfile.mkdtemp(prefix="anybox-test-")
+        self.pid = None
+        if run_as is not None or chown is not None:
+            owner = run_as if chown is None else chown
+            os.chown(self.folder, owner, owner)
+        spec = raw_spec if raw_spec is not None else (
+            u8(self.mode) + u32(first) + u32(first if first_gid is None else first_gid) +
+            u32(size) + names(ro_binds) + names(etc_binds) + names(cgroups) + text(oom_file) +
+            text(memory_file) + text(pids_file) + u8(network) + u8(keep_fd) + u8(scoped) +
+            text(image))
+        order = raw_order if raw_order is not None else (
+            text(hostname) + names(env) + u64(disk) + u64(memory) + u32(pids) + u32(files) +
+            u64(memory_limit) + u32(pids_limit) + u64(lifetime_ms) + u64(idle_ms))
+        try:
+            self.start(frame(SPEC, spec), frame(ORDER, order), run_as, list(prefix), without)
+        except BaseException:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+
+    def start(self, spec, order, run_as, prefix, without):
+        spec_file = os.memfd_create("spec")
+        os.write(spec_file, spec)
+        os.lseek(spec_file, 0, os.SEEK_SET)
+        control, theirs = socket.socketpair()
+        folder = os.open(self.folder, os.O_PATH)
+        fds = [spec_file, theirs.detach(), folder]
+
+        def place():
+            place_fds(fds)
+            if run_as is not None:
+                os.setgroups([])
+                os.setresgid(run_as, run_as, run_as)
+                os.setresuid(run_as, run_as, run_as)
+            for nr in without:
+                forget_syscall(nr)
+
+        with subprocess.Popen(prefix + [BOXINIT, "box"], preexec_fn=place, close_fds=False,
+                              env={}, stdin=subprocess.DEVNULL) as p, control:
+            for fd in fds:
+                os.close(fd)
+            self.give_order(control, order)
+        assert p.returncode == (0 if self.pid else 1)
+
+    def give_order(self, control, order):
+        """The whole conversation on the control, up to READY."""
+        control.settimeout(60)
+        with control.makefile("rb") as said:
+            def expect(want):
+                head = said.read(4)
+                assert len(head) == 4, f"boxinit ended before frame {want}"
+                body = said.read(struct.unpack("<I", head)[0])
+                if body[0] == FAIL:
+                    raise failed(body[1:], control=True)
+                assert body[0] == want, f"frame {body[0]}, not {want}"
+                return body[1:]
+
+            self.pid = struct.unpack("<I", expect(BORN))[0]
+            assert expect(PREPARED) == b""
+            control.sendall(order)
+            assert expect(READY) == b""
+            assert said.read() == b"", "PID 1 keeps its control"
+
+    def connect(self, timeout=15):
+        return Conn(dial(self.folder, timeout))
 
     def alive(self):
         try:

@@ -52,8 +52,8 @@ static void paths_are_of_the_box(void **state)
         {"a/b", "/workspace/a/b"},   {"/x", "/x"},        {"~other", "/workspace/~other"},
         {"../x", "/workspace/../x"},
     };
-    const struct spec spec = {0};
-    const struct spec of_image = {.image = "/srv/debian"};
+    const struct spec spec = {.home = "/home/user", .work_dir = "/workspace"};
+    const struct spec of_image = {.home = "/root", .work_dir = "/workspace"};
     struct arena a own_arena = {0};
 
     (void)state;

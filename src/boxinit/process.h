@@ -1,0 +1,12 @@
+/* process.h - a process that starts anew: what it inherited is put in order. */
+#ifndef BOXINIT_PROCESS_H
+#define BOXINIT_PROCESS_H
+
+#include "base/err.h"
+
+/* Every signal as it is by default and none blocked. */
+void process_reset_signals(void);
+/* stdin, stdout and stderr are /dev/null, the one that is there now. */
+int process_null_stdio(struct err *e) MUST_CHECK;
+
+#endif
