@@ -44,7 +44,8 @@ enum key_type {
       "file whose first line it is; only you may be able to read it")                              \
     X("password_command", TEXT, password_command, "",                                              \
       "shell command that prints it; it is run before the first connection")                       \
-    X("fallback", FLAG, fallback, "false", "try the password when the key was refused")            \
+    X("fallback", FLAG, fallback, "false",                                                         \
+      "try the password when the key was refused or cannot be used")                               \
     X("agent", NOT, no_agent, "true", "ask ssh-agent for keys")                                    \
     X("trust", TRUST, strict, "new",                                                               \
       "a host key that nobody has seen yet: new accepts and remembers it, known refuses it; a "    \

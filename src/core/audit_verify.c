@@ -173,6 +173,30 @@ static int read_lines(int fd, struct verifying *v, struct buf *pending, struct e
     }
 }
 
+/* Why there is nothing to look at. */
+static int refuse(struct str path, int errnum, bool has_head, struct err *e)
+{
+    struct str shown = str_head(path, 200);
+
+    if (errnum == ENOENT && has_head) {
+        return err_set(e, ERR_NOT_FOUND,
+                       "the audit log %.*s is gone, and %.*s.head says that lines were written to "
+                       "it: it was moved or removed. Name the file where it is now",
+                       STR_ARG(shown), STR_ARG(shown));
+    }
+    if (errnum == ENOENT) {
+        return err_set(e, ERR_NOT_FOUND,
+                       "there is no audit log %.*s: name the file that audit.file or "
+                       "ANYBOX_AUDIT_FILE names; the first call that is recorded makes it",
+                       STR_ARG(shown));
+    }
+    if (errnum == EISDIR) {
+        return err_set(e, ERR_INVALID, "%.*s is a folder: name the audit log in it",
+                       STR_ARG(shown));
+    }
+    return err_sys(e, errnum, "the audit log %.*s cannot be read", STR_ARG(shown));
+}
+
 int audit_verify(struct str path, struct audit_verdict *out, struct err *e)
 {
     struct arena scratch own_arena = {0};
@@ -182,18 +206,19 @@ int audit_verify(struct str path, struct audit_verdict *out, struct err *e)
     *out = (struct audit_verdict){.first = AUDIT_NO_HASH, .last = AUDIT_NO_HASH};
     arena_init(&scratch, 64u << 10);
     int fd own_fd = open(arena_cstr(&scratch, path), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int failure = errno;
     int head own_fd = open(arena_printf(&scratch, "%.*s.head", STR_ARG(path)).p,
                            O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0) {
-        return err_sys(e, errno, "open %.*s", STR_ARG(path));
+        return refuse(path, failure, head >= 0, e);
     }
     if (head < 0 || audit_read_head(head, &v.head) < 0) {
         v.head.size = 0; /* a copy, or a file that was moved away */
     }
     buf_init(&pending, AUDIT_LINE_MAX + READ_SIZE + 1);
     if (read_lines(fd, &v, &pending, e) < 0) {
-        return err_wrap(e, "read %.*s", STR_ARG(path));
+        return refuse(path, e->sys, head >= 0, e);
     }
     if (out->broken_at == 0 && v.head.size > 0 && !v.at_head) {
         v.number++;

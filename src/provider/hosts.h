@@ -18,6 +18,7 @@
 #define SSH_PORT              22
 #define SSH_CONNECT_TIMEOUT_S 15
 #define SSH_HOSTS_MAX         256
+#define SSH_KEYS_MAX          8
 
 /* A host whose key nobody has seen yet. A changed key always fails. */
 enum ssh_trust {
@@ -38,7 +39,15 @@ struct ssh_host {
     struct str key_passphrase_file, key_passphrase_command;
     struct str password_file, password_command;
     bool no_agent; /* ssh-agent is not asked */
-    bool fallback; /* the password is tried when the key was refused */
+    bool fallback; /* the password is tried when the key was refused or cannot be used */
+    /* What ~/.ssh/config adds where no key and no password are given: keys to try in this
+     * order, certificates for any of the keys, and another socket of ssh-agent. */
+    struct str more_keys[SSH_KEYS_MAX];
+    size_t n_more_keys;
+    struct str certificates[SSH_KEYS_MAX];
+    size_t n_certificates;
+    struct str agent_socket; /* empty: $SSH_AUTH_SOCK */
+    bool keys_only;          /* IdentitiesOnly: the agent is for keys that cannot be read */
     enum ssh_trust trust;
     struct str known_hosts;    /* read and added to; empty: ~/.ssh/known_hosts */
     struct str host_key_alias; /* the name to look for in known_hosts; empty: host */

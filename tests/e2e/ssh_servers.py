@@ -53,6 +53,17 @@ def hosts(*entries):
     return {"REMOTE_SANDBOX_LIST": json.dumps(list(entries))}
 
 
+def use_ssh_config(host, text):
+    """The environment in which `text` is the user's ~/.ssh/config: ssh reads that of the passwd
+    entry's home, so one in our PATH is told the file."""
+    folder, config = host.user_home / "bin", host.user_home / "ssh_config"
+    folder.mkdir(exist_ok=True)
+    config.write_text(text)
+    (folder / "ssh").write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {config} "$@"\n')
+    (folder / "ssh").chmod(0o755)
+    return {"PATH": f"{folder}:{host.env()['PATH']}"}
+
+
 def wait_gone(user, pattern, seconds=5):
     until = time.monotonic() + seconds
     while user.processes(pattern) and time.monotonic() < until:

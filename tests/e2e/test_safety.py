@@ -82,6 +82,9 @@ def test_calls_are_recorded_over_servers_and_restarts(host):
     log.write_text("".join(text.splitlines(True)[:5] + text.splitlines(True)[6:]))
     done = host.run("audit", "verify", env=env)
     assert done.returncode == 1 and "breaks at line 6" in done.stdout
+    log.unlink()
+    done = host.run("audit", "verify", env=env)
+    assert done.returncode == 1 and "is gone" in done.stderr and "moved or removed" in done.stderr
 
 
 def test_a_server_that_is_killed_leaves_a_good_log(host):
@@ -119,7 +122,8 @@ def test_a_log_that_cannot_be_written_stops_calls(host):
 @pytest.mark.parametrize("words, mentions", [
     (["audit"], "say verify"),
     (["audit", "verify"], "audit.file is not set"),
-    (["audit", "verify", "/no/such/file"], "/no/such/file"),
+    (["audit", "verify", "/no/such/file"], "there is no audit log /no/such/file"),
+    (["audit", "verify", "/tmp"], "/tmp is a folder"),
     (["key"], "add, list or rm"),
     (["key", "add"], "which name"),
     (["key", "add", "a b"], "letters, digits"),

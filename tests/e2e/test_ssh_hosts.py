@@ -142,20 +142,10 @@ def test_boxes_are_made_beside_hosts(host, server):
     assert client.tool("get_active_sandbox")["active_sandbox"] == "one"
 
 
-def use_own_ssh_config(host, text):
-    """ssh reads the home of the passwd entry: one in our PATH is told the test's file."""
-    folder, config = host.user_home / "bin", host.user_home / "ssh_config"
-    folder.mkdir()
-    config.write_text(text)
-    (folder / "ssh").write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {config} "$@"\n')
-    (folder / "ssh").chmod(0o755)
-    return {"PATH": f"{folder}:{host.env()['PATH']}"}
-
-
 @pytest.mark.skipif(not os.path.exists("/usr/bin/ssh"), reason="there is no ssh")
 def test_a_host_of_the_ssh_configuration_by_its_name(host, server):
     one = server.entry("one")
-    path = use_own_ssh_config(
+    path = ssh_servers.use_ssh_config(
         host, f"Host my*\n  HostName 127.0.0.1\n  Port {server.port}\n  User {server.user}\n"
               f"  IdentityFile {one['key_file']}\n  UserKnownHostsFile {one['known_hosts']}\n")
     config = host.folder / "anybox.toml"
@@ -219,21 +209,6 @@ def test_doctor_says_which_hosts_let_us_in(host, server, silent):
     assert lines["one"]["state"] == "ok" and "lets us in" in lines["one"]["found"]
     assert lines["dead"]["state"] == "warn" and lines["other"]["state"] == "warn"
     assert "refused" in lines["other"]["found"]
-
-
-@pytest.mark.skipif(not os.path.exists("/usr/bin/ssh"), reason="there is no ssh")
-def test_a_jump_that_the_ssh_configuration_names(host, world, server):
-    one = server.entry("one")
-    gate = world.sshd([one["key_file"]])
-    path = use_own_ssh_config(
-        host, f"Host inner\n  Port {server.port}\n  ProxyJump gate\n"
-              f"Host gate\n  Port {gate.port}\n  StrictHostKeyChecking accept-new\n"
-              f"Host *\n  HostName 127.0.0.1\n  User {server.user}\n"
-              f"  IdentityFile {one['key_file']}\n  UserKnownHostsFile {one['known_hosts']}\n")
-    client = host.server(env={"REMOTE_HOST": "inner", **path})
-    assert str(server.port) in client.bash("echo $SSH_CONNECTION")["stdout"]
-    assert "inner" in listed(client)[1]
-    assert "Accepted publickey" in gate.log.read_text()
 
 
 def test_the_command_line_lists_hosts_once(host, server):

@@ -3,10 +3,11 @@ import os
 import pathlib
 import re
 import subprocess
+import time
 
 import pytest
-
 import ssh_servers
+from host import is_running, wait_until
 from mcp_client import ToolFailed
 
 pytestmark = pytest.mark.only_tiers("root")
@@ -23,14 +24,22 @@ def refusal(host, entry, *others, **env):
     return failed.value.answer["error"]
 
 
-@pytest.mark.parametrize("kind,passphrase", [("ed25519", "a b'c"), ("rsa", ""), ("ecdsa", "x y")])
-def test_keys(host, world, kind, passphrase):
-    key = ssh_servers.keygen(world.folder / f"key-{kind}", kind, passphrase)
-    entry = world.entry(world.sshd([key]), key_file=str(key), key_passphrase=passphrase)
-    assert log_in(host, entry) == world.user.name
-    if passphrase:
-        assert "passphrase" in refusal(host, {**entry, "key_passphrase": ""})
-        assert "does not fit" in refusal(host, {**entry, "key_passphrase": "wrong"})
+KINDS = [("ed25519", ()), ("rsa", ()), ("rsa", ("-m", "PEM")), ("ecdsa", ()), ("ecdsa", ("-m", "PEM"))]
+
+
+@pytest.mark.parametrize("kind,format", KINDS)
+def test_keys_with_and_without_a_passphrase(host, world, kind, format):
+    where = host.folder / "keys"
+    where.mkdir()
+    plain = ssh_servers.keygen(where / "plain", kind, "", *format)
+    locked = ssh_servers.keygen(where / "locked", kind, "a b'c", *format)
+    server = world.sshd([plain, locked])
+    assert log_in(host, world.entry(server, key_file=str(plain))) == world.user.name
+    entry = world.entry(server, key_file=str(locked))
+    assert log_in(host, {**entry, "key_passphrase": "a b'c"}) == world.user.name
+    assert "no passphrase is given" in refusal(host, {**entry, "key_passphrase": ""})
+    said = refusal(host, {**entry, "key_passphrase": "sesame-4711"})
+    assert "does not fit" in said and "sesame-4711" not in said
 
 
 def test_password(host, world):
@@ -40,10 +49,43 @@ def test_password(host, world):
 
 
 def test_the_password_follows_a_key_only_when_allowed(host, world):
-    other = ssh_servers.keygen(world.folder / "stranger")
-    entry = world.entry(world.server, key_file=str(other), password=world.user.password)
-    assert "refused the key" in refusal(host, entry)
-    assert log_in(host, {**entry, "fallback": True}) == world.user.name
+    """Whatever is wrong with the key."""
+    stranger = ssh_servers.keygen(host.folder / "stranger")
+    locked = ssh_servers.keygen(host.folder / "locked", passphrase="x y z")
+    junk = host.folder / "junk"
+    junk.write_text("hello\n")
+    for key, why in ((stranger, "refused the key"), (locked, "no passphrase"), (junk, "not a private key"),
+                     ("/nonexistent/key", "cannot be read"), (host.folder, "cannot be read")):
+        entry = world.entry(world.server, key_file=str(key), password=world.user.password)
+        assert why in refusal(host, entry)
+        assert log_in(host, {**entry, "fallback": True}) == world.user.name
+        both = refusal(host, {**entry, "fallback": True, "password": "wrong-4711"})
+        assert "the password" in both and "wrong-4711" not in both
+
+
+def test_a_server_that_wants_the_key_and_the_password_gets_both(host, world):
+    server = world.sshd(AuthenticationMethods="publickey,password")
+    entry = world.entry(server, key_file=str(world.key))
+    assert log_in(host, {**entry, "password": world.user.password}) == world.user.name
+    said = refusal(host, entry)
+    assert "wants more" in said and "password" in said
+
+
+def test_keyboard_interactive_by_pam(host, world):
+    if not os.path.exists("/etc/pam.d/sshd"):
+        pytest.skip("there is no PAM service of sshd")
+    server = world.sshd(UsePAM="yes", PasswordAuthentication="no", KbdInteractiveAuthentication="yes",
+                        PubkeyAuthentication="no")
+    entry = world.entry(server, password=world.user.password)
+    assert log_in(host, entry) == world.user.name
+    assert "Accepted keyboard-interactive/pam" in server.log.read_text()
+    said = refusal(host, {**entry, "password": "wrong-4711"})
+    assert "refused the password" in said and "keyboard-interactive" in said and "wrong-4711" not in said
+
+
+def test_a_user_that_is_not_there_and_one_that_may_not(host, world):
+    assert "refused the key" in refusal(host, world.entry(world.server, user="nobody-of-that-name"))
+    assert "refused the key" in refusal(host, world.entry(world.server, user="root"))
 
 
 def test_bad_keys(host, world):
@@ -56,20 +98,152 @@ def test_bad_keys(host, world):
     assert "DSS" in said and "ssh-keygen -t ed25519" in said
 
 
-def test_agent(host, world):
-    text = subprocess.run(["ssh-agent", "-s"], capture_output=True, text=True, check=True).stdout
-    sock = re.search("SSH_AUTH_SOCK=([^;]+)", text)[1]
-    pid = int(re.search("SSH_AGENT_PID=([0-9]+)", text)[1])
-    try:
-        subprocess.run(["ssh-add", "-q", str(world.key)], env={"SSH_AUTH_SOCK": sock}, check=True)
-        toml = host.folder / "a.toml"
-        toml.write_text(f'[[ssh]]\nname = "box"\nhost = "127.0.0.1"\nport = {world.server.port}\n'
-                        f'user = "{world.user.name}"\n')
-        client = host.server("--config", str(toml), env={"SSH_AUTH_SOCK": sock})
-        assert client.tool("exec_bash", command="id -un", sandbox_name="box")["stdout"].strip() == \
-            world.user.name
-    finally:
-        os.kill(pid, 15)
+@pytest.fixture
+def agent(host):
+    """An ssh-agent of the test's own: its socket."""
+    sock = host.folder / "agent.sock"
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(sock)], stdout=subprocess.DEVNULL)
+    assert wait_until(sock.exists, 5)
+    yield str(sock)
+    process.terminate()
+    process.wait()
+
+
+def add_to(agent, key):
+    subprocess.run(["ssh-add", "-q", str(key)], env={"SSH_AUTH_SOCK": agent}, check=True, stdin=subprocess.DEVNULL)
+
+
+def test_agent(host, world, agent):
+    add_to(agent, world.key)
+    entry = world.entry(world.server)
+    del entry["key_file"]
+    assert log_in(host, entry, SSH_AUTH_SOCK=agent) == world.user.name
+    assert "none is configured" in refusal(host, {**entry, "agent": False}, SSH_AUTH_SOCK=agent)
+    assert "ssh-agent" in refusal(host, {**entry, "user": "nobody-of-that-name"}, SSH_AUTH_SOCK=agent)
+    assert "none is configured" in refusal(host, entry)
+
+
+def test_the_agent_has_a_key_that_we_cannot_read(host, world, agent):
+    locked = ssh_servers.keygen(host.folder / "locked", passphrase="x y z")
+    unlocked = host.folder / "unlocked"
+    unlocked.write_bytes(locked.read_bytes())
+    unlocked.chmod(0o600)
+    subprocess.run(["ssh-keygen", "-q", "-p", "-P", "x y z", "-N", "", "-f", str(unlocked)], check=True)
+    add_to(agent, unlocked)
+    entry = world.entry(world.sshd([locked]), key_file=str(locked))
+    assert log_in(host, entry, SSH_AUTH_SOCK=agent) == world.user.name
+    assert "no passphrase is given" in refusal(host, entry)
+
+
+# ---- certificates ------------------------------------------------------------------------
+
+@pytest.fixture
+def authority(host, world):
+    """Signs keys for the user; its `server` lets in who has such a certificate."""
+    ca = ssh_servers.keygen(host.folder / "ca")
+
+    def sign(key, name=world.user.name, validity="+1h"):
+        subprocess.run(["ssh-keygen", "-q", "-s", str(ca), "-I", "test", "-n", name, "-V", validity,
+                        f"{key}.pub"], check=True, stderr=subprocess.DEVNULL)
+        return pathlib.Path(f"{key}-cert.pub")
+
+    sign.server = world.sshd([world.key], TrustedUserCAKeys=f"{ca}.pub")
+    return sign
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "rsa", "ecdsa"])
+def test_a_certificate_beside_the_key(host, world, authority, kind):
+    key = ssh_servers.keygen(host.folder / "id", kind)
+    entry = world.entry(authority.server, key_file=str(key))
+    assert "refused the key" in refusal(host, entry)
+    authority(key, "somebody-else")
+    assert "certificate of" in refusal(host, entry)
+    authority(key)
+    assert log_in(host, entry) == world.user.name
+    assert re.search("Accepted publickey.* ID test", authority.server.log.read_text())
+
+
+def test_a_certificate_that_ended_does_not_hide_the_key(host, world, authority):
+    key = ssh_servers.keygen(host.folder / "id")
+    authority.server.let_in(key)
+    authority(key, validity="-2h:-1h")
+    assert log_in(host, world.entry(authority.server, key_file=str(key))) == world.user.name
+
+
+def test_a_certificate_of_another_key_is_left_alone(host, world, authority):
+    key, other = ssh_servers.keygen(host.folder / "id"), ssh_servers.keygen(host.folder / "other")
+    authority(other).rename(f"{key}-cert.pub")
+    said = refusal(host, world.entry(authority.server, key_file=str(key)))
+    assert "refused the key" in said and "certificate" not in said
+
+
+# ---- ~/.ssh/config -------------------------------------------------------------------------
+
+def place_of(world, server, *lines):
+    return "\n  ".join([f"HostName {server.address}", f"Port {server.port}", f"User {world.user.name}", *lines]) + "\n"
+
+
+def log_in_by_name(host, text, name="gpu", **env):
+    client = host.server(env={"REMOTE_HOST": name, **ssh_servers.use_ssh_config(host, text), **env})
+    return client.bash("id -un")["stdout"].strip()
+
+
+def test_all_keys_of_the_ssh_configuration_are_tried_in_order(host, world):
+    locked = ssh_servers.keygen(host.folder / "locked", passphrase="x y z")
+    stranger = ssh_servers.keygen(host.folder / "stranger")
+    server = world.sshd()
+    text = "Host gpu\n  " + place_of(world, server, f"IdentityFile {host.folder}/none", f"IdentityFile {locked}",
+                                     f"IdentityFile {stranger}", f"IdentityFile {world.key}")
+    assert log_in_by_name(host, text) == world.user.name
+    with pytest.raises(ToolFailed) as failed:
+        log_in_by_name(host, text.replace(str(world.key), "/nonexistent"))
+    said = failed.value.answer["error"]
+    assert str(stranger) in said and "no passphrase" in said and str(locked) in said
+
+
+def test_a_certificate_file_of_the_ssh_configuration(host, world, authority):
+    key = ssh_servers.keygen(host.folder / "id")
+    moved = authority(key).rename(host.folder / "elsewhere.pub")
+    text = "Host gpu\n  " + place_of(world, authority.server, f"IdentityFile {key}", f"CertificateFile {moved}")
+    assert log_in_by_name(host, text) == world.user.name
+
+
+def test_another_agent_and_identities_only(host, world, agent):
+    add_to(agent, world.key)
+    stranger = ssh_servers.keygen(host.folder / "stranger")
+    text = "Host gpu\n  " + place_of(world, world.server, f"IdentityAgent {agent}", f"IdentityFile {stranger}")
+    assert log_in_by_name(host, text) == world.user.name
+    with pytest.raises(ToolFailed) as failed:
+        log_in_by_name(host, text + "  IdentitiesOnly yes\n")
+    assert "ssh-agent" not in failed.value.answer["error"]
+    with pytest.raises(ToolFailed):
+        log_in_by_name(host, text.replace(f"IdentityAgent {agent}", "IdentityAgent none"), SSH_AUTH_SOCK=agent)
+
+
+def test_jumps_of_the_ssh_configuration(host, world):
+    """A chain of two, once in one line and once because the gate has a gate of its own."""
+    inner = ssh_servers.keygen(host.folder / "inner")
+    first, second = world.sshd(), world.sshd()
+    target = world.sshd([inner])
+    known = f"UserKnownHostsFile {host.folder}/known"
+    gates = (f"Host first\n  {place_of(world, first, f'IdentityFile {world.key}', known)}"
+             f"Host second\n  {place_of(world, second, f'IdentityFile {world.key}', known)}")
+    gpu = "Host gpu\n  " + place_of(world, target, f"IdentityFile {inner}", known)
+    for text in (gates + gpu + "  ProxyJump first,second\n",
+                 gates + "  ProxyJump first\n" + gpu + "  ProxyJump second\n"):
+        before = [s.log.read_text().count("Accepted publickey") for s in (first, second, target)]
+        assert log_in_by_name(host, text) == world.user.name
+        after = [s.log.read_text().count("Accepted publickey") for s in (first, second, target)]
+        assert [a - b for a, b in zip(after, before)] == [1, 1, 1], "each is logged in to once"
+    with pytest.raises(ToolFailed) as failed:
+        log_in_by_name(host, gates + "  ProxyJump gpu\n" + gpu + "  ProxyJump second\n")
+    assert "circle" in failed.value.answer["error"]
+
+
+def test_a_proxy_command_of_the_ssh_configuration(host, world):
+    text = "Host gpu\n  " + place_of(world, world.server, f"IdentityFile {world.key}",
+                                     f"ProxyCommand /usr/bin/python3 {relay(world)} %h %p")
+    assert log_in_by_name(host, text) == world.user.name
 
 
 # ---- known_hosts ------------------------------------------------------------------------
@@ -98,21 +272,65 @@ def test_trust_known_refuses_a_new_host(host, world):
 
 # ---- the way -----------------------------------------------------------------------------
 
-def test_jump_and_proxy_command(host, world):
+RELAY = """
+import os, socket, sys, threading
+s = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+def back():
+    while True:
+        d = s.recv(65536)
+        if not d:
+            os._exit(0)
+        os.write(1, d)
+threading.Thread(target=back, daemon=True).start()
+while True:
+    d = os.read(0, 65536)
+    if not d:
+        break
+    s.sendall(d)
+"""
+
+
+def relay(world):
+    (world.folder / "relay.py").write_text(RELAY)
+    return world.folder / "relay.py"
+
+
+def test_jumps(host, world):
     jump = world.sshd(AllowTcpForwarding="yes", PermitOpen=f"127.0.0.1:{world.server.port}")
     via = f"{world.user.name}@127.0.0.1:{jump.port}"
     assert log_in(host, world.entry(world.server, proxy_jump=via)) == world.user.name
     assert log_in(host, world.entry(world.server, proxy_jump="first"),
                   world.entry(jump, "first")) == world.user.name
-    relay = world.folder / "relay.py"
-    relay.write_text("import socket,sys,threading,os\ns=socket.create_connection((sys.argv[1],int(sys.argv[2])))\n"
-                     "def f():\n    while True:\n        d=s.recv(65536)\n        if not d: os._exit(0)\n"
-                     "        os.write(1,d)\n"
-                     "threading.Thread(target=f,daemon=True).start()\n"
-                     "while True:\n    d=os.read(0,65536)\n    if not d: break\n    s.sendall(d)\n")
-    assert log_in(host, world.entry(world.server, proxy_command=f"/usr/bin/python3 {relay} %h %p")) == \
-        world.user.name
+    outer = world.sshd()
+    chain = f"{world.user.name}@127.0.0.1:{outer.port},{via}"
+    assert log_in(host, world.entry(world.server, proxy_jump=chain)) == world.user.name
+    assert "Accepted publickey" in outer.log.read_text()
     assert "cannot reach" in refusal(host, world.entry(ssh_servers.free_port(), proxy_jump=via))
+    assert "through" in refusal(host, world.entry(world.server, proxy_jump=f"127.0.0.1:{ssh_servers.free_port()}"))
+
+
+def test_a_proxy_command(host, world):
+    command = f"/usr/bin/python3 {relay(world)} %h %p"
+    assert log_in(host, world.entry(world.server, proxy_command=command)) == world.user.name
+    assert refusal(host, world.entry(world.server, proxy_command="exit 3"))
+    assert refusal(host, world.entry(world.server, proxy_command="/no/such/program %h"))
+    began = time.monotonic()
+    assert refusal(host, world.entry(world.server, proxy_command="sleep 60", connect_timeout=1))
+    assert time.monotonic() - began < 8
+
+
+def test_a_command_for_the_password_does_not_hold_the_end(host, world):
+    pid_file = host.folder / "pid"
+    toml = host.folder / "a.toml"
+    toml.write_text(f'[[ssh]]\nname = "box"\nhost = "127.0.0.1"\nport = {world.server.port}\n'
+                    f'user = "{world.user.name}"\npassword_command = "echo $$ > {pid_file}; exec sleep 60"\n')
+    client = host.server("--config", str(toml))
+    client.start_tool("exec_bash", {"command": "true"})
+    assert wait_until(lambda: pid_file.exists() and pid_file.read_text().strip(), 10)
+    client.end_input()
+    code, took = client.wait(10)
+    assert code == 0 and took < 5
+    assert wait_until(lambda: not is_running(int(pid_file.read_text())), 5)
 
 
 def test_secrets_are_nowhere(host, world):

@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     arena_init(&a, 64u << 20);
     ssh_config_read(&a, &from, text, S("gpu1"), &o);
     ssh_config_answer(text, &o);
-    if (o.n_keys > SSH_CONFIG_KEYS || o.port < 0 || o.port > 65535) {
+    if (o.n_keys > SSH_KEYS_MAX || o.port < 0 || o.port > 65535) {
         abort();
     }
     (void)ssh_config_matches(text, S("gpu1.example.com"));

@@ -1,29 +1,40 @@
 /*
- * Who we are. The key when one is given, else the agent's keys; the password when there is no
- * key, or after a refused one where the operator allowed that. "keyboard-interactive" is
- * answered with the password.
+ * Who we are. The key when one is given, else the keys that ~/.ssh/config names, in its order,
+ * and the agent's; the password when there is no key, or after one that was refused or cannot
+ * be used where the operator allowed that, or where the server wants both.
+ * "keyboard-interactive" is answered with the password, when a password is all it asks for.
  */
-#include <fcntl.h>
+#include "provider/ssh/auth.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/fd.h"
 #include "base/own.h"
-#include "base/path.h"
-#include "provider/ssh/machine.h"
+#include "base/plain.h"
 
-#define KEY_FILE_MAX (64u << 10)
-#define PROMPTS_MAX  8
+#define PROMPT_SHOWN 60
 
-typedef int auth_fn(struct session *s, void *arg);
+/* One login: how far it came, and what there is to say when it fails. */
+struct login {
+    struct session *session;
+    struct arena *arena;
+    int64_t until_ms;
+    struct buf tried;             /* "the key a, the key b" */
+    struct err problem;           /* the first key that cannot be used; .kind is ERR_NONE: none */
+    bool is_answered;             /* the server's questions got the password */
+    char asked[PROMPT_SHOWN * 2]; /* what it wanted to know beyond it */
+};
+
+typedef int auth_fn(struct login *l, void *arg);
 
 /* Asks until there is an answer. enum ssh_auth_e, or SSH_AUTH_ERROR with *e. */
-static int attempt(struct session *s, auth_fn *fn, void *arg, int64_t until_ms, struct err *e)
+static int attempt(struct login *l, auth_fn *fn, void *arg, struct err *e)
 {
+    struct session *s = l->session;
+
     for (;;) {
-        int rc = fn(s, arg);
+        int rc = fn(l, arg);
 
         if (rc == SSH_AUTH_ERROR) {
             (void)err_set(e, ERR_UNREACHABLE, "it broke off the login: %s",
@@ -33,196 +44,226 @@ static int attempt(struct session *s, auth_fn *fn, void *arg, int64_t until_ms, 
         if (rc != SSH_AUTH_AGAIN) {
             return rc;
         }
-        if (session_wait(s, until_ms, e) < 0) {
+        if (session_wait(s, l->until_ms, e) < 0) {
             return SSH_AUTH_ERROR;
         }
     }
 }
 
-static int try_none(struct session *s, void *arg)
+static int try_none(struct login *l, void *arg)
 {
     (void)arg;
-    return s->lib->userauth_none(s->ssh, NULL);
+    return l->session->lib->userauth_none(l->session->ssh, NULL);
 }
 
-static int try_key(struct session *s, void *arg)
+static int try_key(struct login *l, void *arg)
 {
-    return s->lib->userauth_publickey(s->ssh, NULL, arg);
+    return l->session->lib->userauth_publickey(l->session->ssh, NULL, arg);
 }
 
-static int try_agent(struct session *s, void *arg)
+static int try_agent(struct login *l, void *arg)
 {
     (void)arg;
-    return s->lib->userauth_agent(s->ssh, NULL);
+    return l->session->lib->userauth_agent(l->session->ssh, NULL);
 }
 
-static int try_password(struct session *s, void *arg)
+static int try_password(struct login *l, void *arg)
 {
-    return s->lib->userauth_password(s->ssh, NULL, arg);
+    return l->session->lib->userauth_password(l->session->ssh, NULL, arg);
 }
 
-static int try_questions(struct session *s, void *arg)
+/* ---- questions ------------------------------------------------------------------------ */
+
+static void note_question(struct login *l, unsigned i)
 {
+    char echo;
+    struct session *s = l->session;
+    struct str prompt = str_from(s->lib->userauth_kbdint_getprompt(s->ssh, i, &echo));
+    struct buf text own_buf = {0};
+
+    buf_init(&text, sizeof(l->asked) - 1);
+    plain_text(str_head(str_trim(prompt), PROMPT_SHOWN), &text);
+    (void)snprintf(l->asked, sizeof(l->asked), "%.*s", STR_ARG(buf_str(&text)));
+}
+
+/* The password is the answer to one hidden question. Who asks for more, a code or a new password,
+ * does not get it in place of that. */
+static int try_questions(struct login *l, void *arg)
+{
+    struct session *s = l->session;
     int rc = s->lib->userauth_kbdint(s->ssh, NULL, NULL);
 
-    for (int round = 0; rc == SSH_AUTH_INFO && round < PROMPTS_MAX; round++) {
+    while (rc == SSH_AUTH_INFO) {
         int n = s->lib->userauth_kbdint_getnprompts(s->ssh);
+        char echo = 1;
 
-        for (int i = 0; i < n; i++) {
-            (void)s->lib->userauth_kbdint_setanswer(s->ssh, (unsigned)i, arg);
+        if (n > 0) {
+            (void)s->lib->userauth_kbdint_getprompt(s->ssh, 0, &echo);
+        }
+        if (n > 1 || (n == 1 && (l->is_answered || echo))) {
+            note_question(l, n > 1 ? 1 : 0);
+            return SSH_AUTH_DENIED;
+        }
+        if (n == 1) {
+            (void)s->lib->userauth_kbdint_setanswer(s->ssh, 0, arg);
+            l->is_answered = true;
         }
         rc = s->lib->userauth_kbdint(s->ssh, NULL, NULL);
     }
-    return rc == SSH_AUTH_INFO ? SSH_AUTH_DENIED : rc;
+    return rc;
 }
 
-/* ---- the key ------------------------------------------------------------------------ */
+/* ---- the ways -------------------------------------------------------------------------- */
 
-static int refuse_key(const char *path, struct str text, bool has_passphrase, struct err *e)
+static void note(struct login *l, const char *what, struct str name)
 {
-    bool is_dss = memmem(text.p, text.len, "BEGIN DSA", 9) != NULL;
-    bool is_locked = memmem(text.p, text.len, "ENCRYPTED", 9) != NULL ||
-                     memmem(text.p, text.len, "BEGIN OPENSSH", 13) != NULL;
-
-    if (is_dss) {
-        return err_set(e, ERR_DENIED,
-                       "the key %s is a DSS (DSA) key, which SSH servers no longer accept because "
-                       "it is too weak. Make an Ed25519 key: ssh-keygen -t ed25519, and put its "
-                       ".pub line into the host's ~/.ssh/authorized_keys",
-                       path);
-    }
-    if (is_locked && has_passphrase) {
-        return err_set(e, ERR_DENIED, "the passphrase given for the key %s does not fit", path);
-    }
-    if (is_locked) {
-        return err_set(e, ERR_DENIED,
-                       "the key %s cannot be read: it is encrypted and no passphrase is given (set "
-                       "key_passphrase or REMOTE_KEY_PASSPHRASE, or add it to ssh-agent), or it is "
-                       "damaged",
-                       path);
-    }
-    return err_set(e, ERR_DENIED,
-                   "%s is not a private key that can be read (Ed25519, ECDSA or RSA, in OpenSSH's "
-                   "or PEM format)",
-                   path);
+    buf_addf(&l->tried, "%s%s%.*s", l->tried.len > 0 ? ", " : "", what,
+             STR_ARG(str_head(name, 128)));
 }
 
-/* No terminal is asked: without this libssh would. */
-static int no_question(const char *prompt, char *to, size_t len, int echo, int verify, void *arg)
+/* A certificate that is not accepted any more does not hide the key. */
+static int login_by_key(struct login *l, struct str path, struct err *e)
 {
-    (void)prompt;
-    (void)to;
-    (void)len;
-    (void)echo;
-    (void)verify;
-    (void)arg;
-    return -1;
+    struct auth_key key;
+    struct err why;
+    int rc = SSH_AUTH_DENIED;
+
+    if (auth_key_load(l->session, l->arena, path, &key, &why) < 0) {
+        l->problem = l->problem.kind == ERR_NONE ? why : l->problem;
+        return SSH_AUTH_DENIED;
+    }
+    if (key.certified != NULL) {
+        note(l, "the certificate of ", path);
+        rc = attempt(l, try_key, key.certified, e);
+    }
+    if (rc == SSH_AUTH_DENIED) {
+        note(l, "the key ", path);
+        rc = attempt(l, try_key, key.plain, e);
+    }
+    auth_key_free(l->session, &key);
+    return rc;
 }
 
-/* A certificate lies beside its key, as OpenSSH has it. */
-static void add_certificate(struct session *s, struct arena *a, const char *path, ssh_key key)
+static int login_by_keys(struct login *l, struct err *e)
 {
-    const char *file = arena_printf(a, "%s-cert.pub", path).p;
-    ssh_key cert = NULL;
+    const struct ssh_host *conf = &l->session->machine->conf;
+    int rc = SSH_AUTH_DENIED;
 
-    if (access(file, R_OK) == 0 && s->lib->pki_import_cert_file(file, &cert) == SSH_OK) {
-        (void)s->lib->pki_copy_cert_to_privkey(cert, key);
-        s->lib->key_free(cert);
+    if (conf->key_file.len > 0) {
+        return login_by_key(l, conf->key_file, e);
     }
+    for (size_t i = 0; i < conf->n_more_keys && rc == SSH_AUTH_DENIED; i++) {
+        rc = login_by_key(l, conf->more_keys[i], e);
+    }
+    return rc;
 }
 
-static int load_key(struct session *s, struct arena *a, const char *path, ssh_key *out,
-                    struct err *e)
+/* It is asked for want of anything else, or for a key that we cannot read ourselves. */
+static bool may_ask_agent(const struct login *l)
 {
-    struct str passphrase = s->machine->conf.key_passphrase;
-    struct str text;
+    const struct ssh_host *conf = &l->session->machine->conf;
+    const char *socket = getenv("SSH_AUTH_SOCK");
+    bool is_there = conf->agent_socket.len > 0 || (socket != NULL && socket[0] != '\0');
 
-    if (fd_read_file(AT_FDCWD, path, KEY_FILE_MAX, a, &text, e) < 0) {
-        return err_wrap(e, "the private key cannot be read");
+    if (conf->no_agent || !is_there) {
+        return false;
     }
-    int rc = s->lib->pki_import_privkey_file(path, passphrase.len > 0 ? passphrase.p : NULL,
-                                             no_question, NULL, out);
-    if (rc != SSH_OK) {
-        (void)refuse_key(path, text, passphrase.len > 0, e);
-    } else {
-        add_certificate(s, a, path, *out);
+    if (conf->key_file.len > 0) {
+        return l->problem.kind != ERR_NONE && conf->key_passphrase.len == 0;
     }
-    explicit_bzero((void *)(uintptr_t)text.p, text.len);
-    return rc == SSH_OK ? 0 : -1;
+    return conf->password.len == 0 && !(conf->keys_only && l->problem.kind == ERR_NONE);
 }
 
-static int login_by_key(struct session *s, struct arena *a, int64_t until_ms, struct err *e)
+static int login_by_agent(struct login *l, struct err *e)
 {
-    struct str home = str_from(getenv("HOME"));
-    const char *path = arena_cstr(a, path_tilde(a, s->machine->conf.key_file, home));
-    ssh_key key = NULL;
+    struct session *s = l->session;
+    struct str socket = s->machine->conf.agent_socket;
 
-    if (load_key(s, a, path, &key, e) < 0) {
-        return SSH_AUTH_ERROR;
+    if (socket.len > 0) {
+        (void)s->lib->options_set(s->ssh, SSH_OPTIONS_IDENTITY_AGENT, socket.p);
     }
-    int rc = attempt(s, try_key, key, until_ms, e);
-    s->lib->key_free(key);
+    note(l, "the keys of ssh-agent", STR_EMPTY);
+    return attempt(l, try_agent, NULL, e);
+}
+
+static int login_by_password(struct login *l, struct err *e)
+{
+    struct session *s = l->session;
+    void *secret = (void *)(uintptr_t)s->machine->conf.password.p;
+    int offered = s->lib->userauth_list(s->ssh, NULL);
+    int rc = SSH_AUTH_DENIED;
+
+    note(l, "the password", STR_EMPTY);
+    if (offered & SSH_AUTH_METHOD_PASSWORD) {
+        rc = attempt(l, try_password, secret, e);
+    }
+    if (rc == SSH_AUTH_DENIED && (offered & SSH_AUTH_METHOD_INTERACTIVE)) {
+        rc = attempt(l, try_questions, secret, e);
+    }
     return rc;
 }
 
 /* ---- all of it ----------------------------------------------------------------------- */
 
-static int login_by_password(struct session *s, int64_t until_ms, struct err *e)
+static int fail_login(struct login *l, bool is_partial, struct err *e)
 {
-    void *secret = (void *)(uintptr_t)s->machine->conf.password.p;
-    int offered = s->lib->userauth_list(s->ssh, NULL);
-    int rc = SSH_AUTH_DENIED;
-
-    if (offered & SSH_AUTH_METHOD_PASSWORD) {
-        rc = attempt(s, try_password, secret, until_ms, e);
-    }
-    if (rc == SSH_AUTH_DENIED && (offered & SSH_AUTH_METHOD_INTERACTIVE)) {
-        rc = attempt(s, try_questions, secret, until_ms, e);
-    }
-    return rc;
-}
-
-static int fail_login(struct session *s, const char *tried, struct err *e)
-{
+    struct session *s = l->session;
     int offered = s->lib->userauth_list(s->ssh, NULL);
 
-    return err_set(e, ERR_DENIED,
-                   "login failed: the server refused %s; it offers%s%s%s. Check the user's name "
-                   "and credentials, and the host's sshd settings",
-                   tried, offered & SSH_AUTH_METHOD_PUBLICKEY ? " publickey" : "",
-                   offered & SSH_AUTH_METHOD_PASSWORD ? " password" : "",
-                   offered & SSH_AUTH_METHOD_INTERACTIVE ? " keyboard-interactive" : "");
+    if (l->asked[0] != '\0') {
+        return err_set(
+            e, ERR_DENIED,
+            "login failed: the server asks \"%s\", which only a person can answer. Use a "
+            "key that it accepts without a question",
+            l->asked);
+    }
+    if (l->tried.len == 0 && l->problem.kind != ERR_NONE) {
+        *e = l->problem;
+        return -1;
+    }
+    if (l->tried.len == 0) {
+        note(l, "a login without a key, a password or ssh-agent (none is configured)", STR_EMPTY);
+    }
+    (void)err_set(e, ERR_DENIED,
+                  "login failed: the server %s %.*s; it %s%s%s%s. Check the user's name and "
+                  "credentials, and the host's sshd settings",
+                  is_partial ? "accepted but wants more than" : "refused",
+                  STR_ARG(buf_str(&l->tried)), is_partial ? "also wants" : "offers",
+                  offered & SSH_AUTH_METHOD_PUBLICKEY ? " publickey" : "",
+                  offered & SSH_AUTH_METHOD_PASSWORD ? " password" : "",
+                  offered & SSH_AUTH_METHOD_INTERACTIVE ? " keyboard-interactive" : "");
+    return l->problem.kind != ERR_NONE ? err_wrap(e, "%s", l->problem.msg) : -1;
 }
 
-static bool has_agent(const struct machine *m)
+static int log_in(struct login *l, struct err *e)
 {
-    const char *socket = getenv("SSH_AUTH_SOCK");
+    const struct ssh_host *conf = &l->session->machine->conf;
+    int rc = attempt(l, try_none, NULL, e);
 
-    return !m->conf.no_agent && socket != NULL && socket[0] != '\0';
-}
-
-int session_login(struct session *s, int64_t until_ms, struct err *e)
-{
-    const struct ssh_host *conf = &s->machine->conf;
-    struct arena a own_arena = {0};
-    const char *tried = "a login without a key, a password or ssh-agent (none is configured)";
-    int rc = attempt(s, try_none, NULL, until_ms, e);
-
-    arena_init(&a, 1u << 20);
-    if (rc == SSH_AUTH_DENIED && conf->key_file.len > 0) {
-        tried = arena_printf(&a, "the key %.*s", STR_ARG(str_head(conf->key_file, 128))).p;
-        rc = login_by_key(s, &a, until_ms, e);
-    } else if (rc == SSH_AUTH_DENIED && conf->password.len == 0 && has_agent(s->machine)) {
-        tried = "the keys of ssh-agent";
-        rc = attempt(s, try_agent, NULL, until_ms, e);
+    if (rc == SSH_AUTH_DENIED) {
+        rc = login_by_keys(l, e);
+    }
+    if (rc == SSH_AUTH_DENIED && may_ask_agent(l)) {
+        rc = login_by_agent(l, e);
     }
     bool may_fall = conf->key_file.len == 0 || conf->fallback;
-    if ((rc == SSH_AUTH_DENIED || rc == SSH_AUTH_PARTIAL) && conf->password.len > 0 && may_fall) {
-        tried = conf->key_file.len > 0 ? "the key and the password" : "the password";
-        rc = login_by_password(s, until_ms, e);
+    if (conf->password.len > 0 && (rc == SSH_AUTH_PARTIAL || (rc == SSH_AUTH_DENIED && may_fall))) {
+        rc = login_by_password(l, e);
     }
     if (rc == SSH_AUTH_SUCCESS) {
         return 0;
     }
-    return rc == SSH_AUTH_ERROR ? -1 : fail_login(s, tried, e);
+    return rc == SSH_AUTH_ERROR ? -1 : fail_login(l, rc == SSH_AUTH_PARTIAL, e);
+}
+
+int session_login(struct session *s, int64_t until_ms, struct err *e)
+{
+    struct arena a own_arena = {0};
+    struct login l = {.session = s, .arena = &a, .until_ms = until_ms};
+
+    arena_init(&a, 1u << 20);
+    buf_init(&l.tried, 400);
+    int rc = log_in(&l, e);
+    buf_fini(&l.tried);
+    return rc;
 }

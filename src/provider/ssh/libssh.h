@@ -41,6 +41,7 @@
     X(key_type_to_char)                                                                            \
     X(pki_import_privkey_file)                                                                     \
     X(pki_import_cert_file)                                                                        \
+    X(pki_export_pubkey_base64)                                                                    \
     X(pki_copy_cert_to_privkey)                                                                    \
     X(userauth_none)                                                                               \
     X(userauth_list)                                                                               \

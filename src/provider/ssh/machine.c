@@ -336,6 +336,9 @@ void machine_stop(struct machine *m)
     m->is_closing = true;
     (void)err_set(&e, ERR_CANCELLED, "shutting down");
     fail_queue(m, &e);
+    if (m->resolving != NULL) {
+        cancel_fire(m->resolving);
+    }
     for (size_t i = 0; i < SESSIONS_MAX; i++) {
         if (m->sessions[i] != NULL) {
             m->sessions[i]->is_closing = true;
@@ -352,6 +355,10 @@ void machine_join(struct machine *m)
             m->sessions[i] = NULL;
         }
     }
+    if (m->own_jump != NULL) { /* nobody goes through it any more */
+        machine_stop(m->own_jump);
+        machine_join(m->own_jump);
+    }
 }
 
 void machine_fini(struct machine *m)
@@ -360,4 +367,8 @@ void machine_fini(struct machine *m)
     explicit_bzero((void *)(uintptr_t)m->conf.key_passphrase.p, m->conf.key_passphrase.len);
     (void)pthread_mutex_destroy(&m->lock);
     arena_fini(&m->arena);
+    if (m->own_jump != NULL) {
+        machine_fini(m->own_jump);
+        free(m->own_jump);
+    }
 }

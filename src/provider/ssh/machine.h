@@ -58,7 +58,10 @@ struct machine {
     struct ssh_host conf; /* strings in the arena; changed once, by machine_resolve() */
     bool is_resolved;     /* guarded by lock */
     struct arena arena;   /* guarded by lock once sessions run */
-    struct machine *jump; /* through which it is reached, or NULL */
+    struct machine *jump; /* through which it is reached, or NULL; set once, before is_resolved */
+    struct machine *own_jump;     /* the same where it is this machine's alone, or NULL */
+    const struct machine *behind; /* which is reached through this one; of own_jump only */
+    struct cancel *resolving;     /* guarded by lock: ends machine_resolve(), or NULL */
     pthread_mutex_t lock;
     struct list queue; /* struct chan.link: wait for a connection with room */
     struct session *sessions[SESSIONS_MAX];
@@ -175,7 +178,8 @@ bool machine_has_room(struct session *s);
 /* ---- resolve.c ---------------------------------------------------------------- */
 
 void machine_keep(struct machine *m, const struct ssh_host *conf); /* copies */
-/* What ~/.ssh/config adds and where secrets are kept: before the first connection. */
+/* What ~/.ssh/config adds and where secrets are kept: before the first connection. Commands of
+ * the operator's run in here; machine_stop() ends them. */
 int machine_resolve(struct machine *m, struct err *e) MUST_CHECK;
 
 /* ---- chan.c ------------------------------------------------------------------ */

@@ -6,12 +6,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "provider/ssh/jump.h"
 #include "provider/ssh/own.h"
 #include "provider/ssh/pump.h"
 #include "provider/ssh/sftp.h"
 
-#define JUMPS_MAX 8
-#define HELLO_MS  5000 /* for a word of a host that is connected */
+#define HELLO_MS 5000 /* for a word of a host that is connected */
 
 /* ---- jump hosts ------------------------------------------------------------------------ */
 
@@ -40,29 +40,16 @@ static struct machine *add_machine(struct ssh_provider *sp, const struct ssh_hos
     return m;
 }
 
-/* "[user@]host[:port]" with the credentials of the host behind it. */
-static struct ssh_host parse_hop(const struct ssh_host *target, struct str hop)
+/* A hop of our own configuration has the credentials of the host behind it. */
+static struct ssh_host conf_of_hop(const struct ssh_host *target, struct str hop)
 {
+    struct ssh_host place = jump_conf(target, hop);
     struct ssh_host conf = *target;
-    struct str rest, port = STR_EMPTY;
-    struct str user = str_cut(hop, '@', &rest);
-    struct err ignored = {0};
-    int64_t number = SSH_PORT;
 
-    if (rest.p == NULL) {
-        user = target->user;
-        rest = hop;
-    }
-    if (rest.len > 0 && rest.p[0] == '[') {
-        conf.host = str_cut(str_skip(rest, 1), ']', &port);
-        port = str_skip(port, 1);
-    } else {
-        conf.host = str_cut(rest, ':', &port);
-    }
-    (void)!str_to_i64(port.len > 0 ? port : S("22"), 1, 65535, &number, &ignored);
     conf.name = conf.host_key_alias = conf.proxy_jump = conf.proxy_command = STR_EMPTY;
-    conf.user = user;
-    conf.port = (int32_t)number;
+    conf.user = place.user.len > 0 ? place.user : target->user;
+    conf.host = place.host;
+    conf.port = place.port;
     return conf;
 }
 
@@ -73,19 +60,14 @@ static void add_jumps(struct ssh_provider *sp, struct machine *m)
     struct str hops = m->conf.proxy_jump;
 
     for (int depth = 0; hops.len > 0 && depth < JUMPS_MAX; depth++) {
-        size_t cut = hops.len;
-
-        while (cut > 0 && hops.p[cut - 1] != ',') {
-            cut--;
-        }
-        struct str hop = str_trim(str_skip(hops, cut));
-        hops = str_head(hops, cut > 0 ? cut - 1 : 0);
+        struct str hop = jump_cut(&hops);
         struct machine *known = find(sp, hop);
+
         if (known != NULL && hops.len == 0) {
             at->jump = known;
             return;
         }
-        struct ssh_host conf = parse_hop(&m->conf, hop);
+        struct ssh_host conf = conf_of_hop(&m->conf, hop);
         if (known != NULL) {
             conf = known->conf;
             conf.name = conf.proxy_jump = STR_EMPTY;

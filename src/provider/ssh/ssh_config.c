@@ -47,18 +47,59 @@ static struct str unquoted(struct str value)
     return quoted ? str_head(str_skip(value, 1), value.len - 2) : value;
 }
 
+static void add(struct str list[SSH_KEYS_MAX], size_t *n, struct str value)
+{
+    if (*n < SSH_KEYS_MAX && !is_none(value)) {
+        list[(*n)++] = unquoted(value);
+    }
+}
+
+static void keep_word(bool *to, bool *is_met, struct str value)
+{
+    if (!*is_met) {
+        *is_met = true;
+        *to = str_eq_nocase(value, S("yes")) || str_eq_nocase(value, S("true"));
+    }
+}
+
+/* "SSH_AUTH_SOCK" and "$VARIABLE" are what we go by anyway, or nothing we can know. */
+static void take_agent(struct ssh_options *o, struct str value)
+{
+    if (str_eq_nocase(value, S("none"))) {
+        o->no_agent = true;
+    } else if (str_starts(value, S("/")) || str_starts(value, S("~"))) {
+        keep(&o->agent, value);
+    }
+}
+
+/* Who we are and with what: false when the key is about something else. */
+static bool take_identity(struct ssh_options *o, struct str key, struct str value)
+{
+    if (str_eq_nocase(key, S("user"))) {
+        keep(&o->user, unquoted(value));
+    } else if (str_eq_nocase(key, S("identityfile"))) {
+        add(o->keys, &o->n_keys, value);
+    } else if (str_eq_nocase(key, S("certificatefile"))) {
+        add(o->certificates, &o->n_certificates, value);
+    } else if (str_eq_nocase(key, S("identitiesonly"))) {
+        keep_word(&o->keys_only, &o->has_keys_word, value);
+    } else if (str_eq_nocase(key, S("identityagent"))) {
+        take_agent(o, unquoted(value));
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static void take_option(struct ssh_options *o, struct str key, struct str value)
 {
+    if (take_identity(o, key, value)) {
+        return;
+    }
     if (str_eq_nocase(key, S("hostname"))) {
         keep(&o->host, unquoted(value));
-    } else if (str_eq_nocase(key, S("user"))) {
-        keep(&o->user, unquoted(value));
     } else if (str_eq_nocase(key, S("port"))) {
         keep_number(&o->port, value, 65535);
-    } else if (str_eq_nocase(key, S("identityfile"))) {
-        if (o->n_keys < SSH_CONFIG_KEYS && !is_none(value)) {
-            o->keys[o->n_keys++] = unquoted(value);
-        }
     } else if (str_eq_nocase(key, S("userknownhostsfile"))) {
         keep(&o->known_hosts, first_word(value));
     } else if (str_eq_nocase(key, S("hostkeyalias"))) {
@@ -69,11 +110,8 @@ static void take_option(struct ssh_options *o, struct str key, struct str value)
         keep(&o->proxy_command, value);
     } else if (str_eq_nocase(key, S("connecttimeout"))) {
         keep_number(&o->connect_timeout_s, value, TIMEOUT_MAX);
-    } else if (str_eq_nocase(key, S("stricthostkeychecking")) && !o->has_trust_word) {
-        o->has_trust_word = true;
-        o->strict = str_eq_nocase(value, S("yes")) || str_eq_nocase(value, S("true"));
-    } else if (str_eq_nocase(key, S("identityagent"))) {
-        o->no_agent = o->no_agent || str_eq_nocase(value, S("none"));
+    } else if (str_eq_nocase(key, S("stricthostkeychecking"))) {
+        keep_word(&o->strict, &o->has_trust_word, value);
     }
 }
 

@@ -14,19 +14,22 @@
 #include "provider/hosts.h"
 #include "provider/provider.h"
 
-#define SSH_CONFIG_KEYS 8
-
 /* Empty and 0: it says nothing. Strings point into the text that was read, or an arena. */
 struct ssh_options {
     struct str host, user;
     int32_t port;
-    struct str keys[SSH_CONFIG_KEYS]; /* IdentityFile, in order */
+    struct str keys[SSH_KEYS_MAX]; /* IdentityFile, in order */
     size_t n_keys;
+    struct str certificates[SSH_KEYS_MAX]; /* CertificateFile, in order */
+    size_t n_certificates;
+    struct str agent; /* IdentityAgent's socket */
     struct str known_hosts, host_key_alias;
     struct str proxy_jump, proxy_command;
     int32_t connect_timeout_s;
     bool strict;         /* StrictHostKeyChecking yes */
     bool no_agent;       /* IdentityAgent none */
+    bool keys_only;      /* IdentitiesOnly yes */
+    bool has_keys_word;  /* IdentitiesOnly was met; the first one counts */
     bool skipped_match;  /* the reader met a Match block */
     bool has_trust_word; /* StrictHostKeyChecking was met; the first one counts */
 };

@@ -186,18 +186,21 @@ static struct str expand(struct arena *a, struct str text, const struct ssh_host
     return arena_str(a, buf_str(&out));
 }
 
-/* ssh lists keys that it would try; those that are not there are none. */
-static struct str existing_key(struct arena *a, const struct ssh_options *o,
-                               const struct ssh_host *h, struct str home)
+/* ssh lists files that it would try; those that are not there are none. */
+static size_t existing(struct arena *a, const struct str *files, size_t n, const struct ssh_host *h,
+                       struct str out[SSH_KEYS_MAX])
 {
-    for (size_t i = 0; i < o->n_keys; i++) {
-        struct str path = path_tilde(a, expand(a, o->keys[i], h, home), home);
+    struct str home = home_folder(a);
+    size_t found = 0;
 
-        if (access(arena_cstr(a, path), R_OK) == 0) {
-            return path;
+    for (size_t i = 0; i < n; i++) {
+        struct str path = path_tilde(a, expand(a, files[i], h, home), home);
+
+        if (access(arena_cstr(a, path), F_OK) == 0) {
+            out[found++] = path;
         }
     }
-    return STR_EMPTY;
+    return found;
 }
 
 static void prefer(struct str *to, struct str given)
@@ -209,39 +212,6 @@ static bool has_credentials(const struct ssh_host *h)
 {
     return h->key_file.len > 0 || h->password.len > 0 || h->password_file.len > 0 ||
            h->password_command.len > 0;
-}
-
-/* "%%" for '%', as a ProxyCommand has it. */
-static struct str escaped(struct arena *a, struct str s)
-{
-    struct buf out own_buf = {0};
-
-    buf_init(&out, 4096);
-    for (size_t i = 0; i < s.len; i++) {
-        buf_add(&out, s.p[i] == '%' ? S("%%") : str_head(str_skip(s, i), 1));
-    }
-    return arena_str(a, buf_str(&out));
-}
-
-/* A jump that the ssh configuration names is ssh's own to make: that configuration says with
- * which user and key. The hosts were checked: no quote is in them. */
-static struct str jump_command(struct arena *a, struct str jump)
-{
-    struct buf out own_buf = {0};
-    size_t last;
-
-    jump = escaped(a, jump);
-    last = jump.len;
-    while (last > 0 && jump.p[last - 1] != ',') {
-        last--;
-    }
-    buf_init(&out, 4096);
-    buf_add(&out, S("ssh -o BatchMode=yes -W '[%h]:%p' "));
-    if (last > 1) {
-        buf_addf(&out, "-J '%.*s' ", (int)last - 1, jump.p);
-    }
-    buf_addf(&out, "'ssh://%.*s'", STR_ARG(str_trim(str_skip(jump, last))));
-    return arena_str(a, buf_str(&out));
 }
 
 /* What ssh names when nobody configured a file is below the home of the user's account, which
@@ -257,12 +227,11 @@ static struct str known_hosts_of(struct arena *a, const struct ssh_options *o,
 static void merge(struct arena *a, const struct ssh_options *o, struct ssh_host *h)
 {
     struct str home = home_folder(a);
-    struct str key = has_credentials(h) ? STR_EMPTY : existing_key(a, o, h, home);
     struct str known = known_hosts_of(a, o, h, home);
 
     if (h->proxy_jump.len == 0 && h->proxy_command.len == 0) {
-        h->proxy_command =
-            o->proxy_jump.len > 0 ? jump_command(a, o->proxy_jump) : o->proxy_command;
+        h->proxy_jump = o->proxy_jump;
+        h->proxy_command = o->proxy_command;
     }
     if (o->host.len > 0) {
         /* The name that was given, not the one it means, is what known_hosts may go by. */
@@ -270,8 +239,12 @@ static void merge(struct arena *a, const struct ssh_options *o, struct ssh_host 
     }
     h->user = h->user.len > 0 ? h->user : o->user;
     h->port = h->port > 0 ? h->port : o->port;
-    prefer(&key, h->key_file);
-    h->key_file = key;
+    if (!has_credentials(h)) {
+        h->n_more_keys = existing(a, o->keys, o->n_keys, h, h->more_keys);
+    }
+    h->n_certificates = existing(a, o->certificates, o->n_certificates, h, h->certificates);
+    h->agent_socket = path_tilde(a, expand(a, o->agent, h, home), home);
+    h->keys_only = o->keys_only;
     prefer(&known, h->known_hosts);
     h->known_hosts = known;
     h->host_key_alias = h->host_key_alias.len > 0 ? h->host_key_alias : o->host_key_alias;
@@ -393,9 +366,6 @@ int ssh_config_resolve(const struct ctx *ctx, const struct ssh_host *given, stru
         read_config(ctx->arena, h.host, &options);
     } else if (ask_ssh(ctx, h.host, &options, e) < 0) {
         return -1;
-    }
-    if (options.proxy_jump.len > 0 && host_check_jump(options.proxy_jump, e) < 0) {
-        return err_wrap(e, "the ssh configuration of %.*s", STR_ARG(given->host));
     }
     merge(ctx->arena, &options, &h);
     if (check(&h, e) < 0) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/own.h"
+#include "base/path.h"
 #include "provider/ssh/ssh_config.h"
 #include "test.h"
 
@@ -82,18 +83,30 @@ static void ssh_is_asked_and_what_is_given_wins(void **state)
 
     write_file(p, "bin/ssh", FAKE_SSH, 0700);
     write_file(p, "my key", "x", 0600);
-    write_file(p, "answer",
-               "hostname 10.1.2.3\nuser me\nport 2222\nidentityfile ~/none\nidentityfile ~/my key\n"
-               "proxyjump gate\nuserknownhostsfile ~/.ssh/kh\nstricthostkeychecking true\n",
-               0600);
+    write_file(p, "other", "x", 0);
+    write_file(p, "cert", "x", 0600);
+    write_file(
+        p, "answer",
+        "hostname 10.1.2.3\nuser me\nport 2222\nidentityfile ~/none\nidentityfile ~/my key\n"
+        "identityfile ~/other\ncertificatefile ~/cert\ncertificatefile ~/nowhere\n"
+        "identitiesonly yes\nidentityagent ~/agent.sock\n"
+        "proxyjump one,me@gate:23\nuserknownhostsfile ~/.ssh/kh\nstricthostkeychecking true\n",
+        0600);
     (void)snprintf(key, sizeof(key), "%s/my key", p->dir);
     h = resolved(p, (struct ssh_host){.name = S("gpu"), .host = S("gpu")});
     assert_str(h.host, S("10.1.2.3"));
     assert_str(h.user, S("me"));
     assert_int_equal(h.port, 2222);
-    assert_str(h.key_file, str_from(key));
-    assert_str(h.proxy_jump, S(""));
-    assert_str(h.proxy_command, S("ssh -o BatchMode=yes -W '[%h]:%p' 'ssh://gate'"));
+    assert_str(h.key_file, S(""));
+    assert_int_equal(h.n_more_keys, 2);
+    assert_str(h.more_keys[0], str_from(key));
+    assert_true(str_ends(h.more_keys[1], S("/other")));
+    assert_int_equal(h.n_certificates, 1);
+    assert_true(str_ends(h.certificates[0], S("/cert")));
+    assert_true(str_ends(h.agent_socket, S("/agent.sock")) && path_is_absolute(h.agent_socket));
+    assert_true(h.keys_only);
+    assert_str(h.proxy_jump, S("one,me@gate:23"));
+    assert_str(h.proxy_command, S(""));
     assert_int_equal(h.trust, SSH_TRUST_STRICT);
     h = resolved(p, (struct ssh_host){.name = S("gpu"),
                                       .host = S("gpu"),
@@ -104,7 +117,7 @@ static void ssh_is_asked_and_what_is_given_wins(void **state)
                                       .known_hosts = S("/kh")});
     assert_str(h.user, S("root"));
     assert_int_equal(h.port, 22);
-    assert_str(h.key_file, S(""));
+    assert_int_equal(h.n_more_keys, 0);
     assert_str(h.proxy_jump, S(""));
     assert_str(h.proxy_command, S("nc %h %p"));
     assert_str(h.known_hosts, S("/kh"));
