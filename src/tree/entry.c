@@ -42,3 +42,43 @@ bool tree_path_ok(struct str path)
     }
     return true;
 }
+
+#define NS 1000000000
+
+int64_t tree_time_ns(struct timespec t)
+{
+    int64_t ns;
+    if (__builtin_mul_overflow((int64_t)t.tv_sec, NS, &ns) ||
+        __builtin_add_overflow(ns, t.tv_nsec, &ns)) {
+        return t.tv_sec < 0 ? INT64_MIN : INT64_MAX;
+    }
+    return ns;
+}
+
+struct timespec tree_timespec(int64_t ns)
+{
+    int64_t rest = ns % NS;
+    struct timespec t = {.tv_sec = ns / NS, .tv_nsec = rest};
+    if (rest < 0) {
+        t.tv_sec--;
+        t.tv_nsec += NS;
+    }
+    return t;
+}
+
+void tree_entry_from(struct tree_entry *out, const struct stat *is)
+{
+    *out = (struct tree_entry){
+        .type = TREE_OTHER,
+        .mode = is->st_mode & 0777,
+        .mtime_ns = tree_time_ns(is->st_mtim),
+    };
+    if (S_ISREG(is->st_mode)) {
+        out->type = TREE_FILE;
+        out->size = (uint64_t)is->st_size;
+    } else if (S_ISDIR(is->st_mode)) {
+        out->type = TREE_DIR;
+    } else if (S_ISLNK(is->st_mode)) {
+        out->type = TREE_LINK;
+    }
+}

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -53,14 +54,18 @@ typedef int tree_entry_fn(void *arg, const struct tree_entry *entry, struct err 
 struct tree_source {
     int (*next)(void *arg, struct tree_entry *out, struct err *e);
     ssize_t (*read)(void *arg, char *to, size_t cap, bool *skip, struct err *e);
+    /* Optional, asked before each read(): so many zero bytes come next (a hole in the file);
+     * they are passed over by asking. 0: data, or the end. */
+    uint64_t (*hole)(void *arg);
     void *arg;
 };
 
-/* The same, pushed: entry(), for a file any number of data(), then done(). done() with ok
- * false: the contents could not be had whole and must not be kept. */
+/* The same, pushed: entry(), for a file any number of data() and hole(), then done(). done() with
+ * ok false: the contents could not be had whole and must not be kept. */
 struct tree_sink {
     int (*entry)(void *arg, const struct tree_entry *entry, struct err *e);
     int (*data)(void *arg, struct str bytes, struct err *e);
+    int (*hole)(void *arg, uint64_t n, struct err *e); /* n zero bytes */
     int (*done)(void *arg, bool ok, struct str why, struct err *e);
     void *arg;
 };
@@ -69,5 +74,11 @@ struct tree_sink {
 int tree_path_cmp(struct str a, struct str b);
 /* True when it may stand in an entry: see the head of this file. Empty is fine. */
 bool tree_path_ok(struct str path);
+
+/* All of an entry but path, target and sum, as the kernel told it. */
+void tree_entry_from(struct tree_entry *out, const struct stat *is);
+/* Times as entries have them, and back. Those that do not fit are the nearest that do. */
+int64_t tree_time_ns(struct timespec t);
+struct timespec tree_timespec(int64_t ns);
 
 #endif
