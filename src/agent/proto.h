@@ -93,6 +93,10 @@ enum frame_type {
     FRAME_EXTEND = 21,
     /* (none) -> OK, then PID 1 ends and everything with it */
     FRAME_SHUTDOWN = 22,
+    /* u32 port -> OK; from then on this is no conversation any more but the very connection:
+     * bytes both ways to whoever listens there at the loopback inside the box, and the end of
+     * each direction. FAIL ERR_NOT_FOUND: nobody does. */
+    FRAME_TCP = 24,
 
     /* ---- agent to client ---- */
 

@@ -65,6 +65,9 @@ static int check(const struct request *r, struct err *e)
     if (request_is_file(r->type)) {
         return check_path(r, e);
     }
+    if (r->type == FRAME_TCP && r->port == 0) {
+        return err_set(e, ERR_INVALID, "that is no port; 1 to 65535 are accepted");
+    }
     if (r->bytes.len > DATA_MAX) {
         return err_set(e, ERR_PROTOCOL, "%zu bytes in one frame; at most %u are accepted",
                        r->bytes.len, DATA_MAX);
@@ -81,6 +84,14 @@ static void get_exec(struct wire_in *in, struct arena *a, struct request *r)
     r->with_input = wire_get_u8(in) != 0;
     r->timeout_ms = wire_get_u64(in);
     r->grace_ms = wire_get_u32(in);
+}
+
+/* A number that is no port is read as 0, which check() refuses. */
+static uint16_t get_port(struct wire_in *in)
+{
+    uint32_t port = wire_get_u32(in);
+
+    return port <= UINT16_MAX ? (uint16_t)port : 0;
 }
 
 /* False: no such request. */
@@ -104,6 +115,7 @@ static bool get_task(struct wire_in *in, struct arena *a, struct request *r)
         r->lifetime_ms = wire_get_u64(in);
         r->idle_ms = wire_get_u64(in);
         return true;
+    case FRAME_TCP: r->port = get_port(in); return true;
     case FRAME_DETACH:
     case FRAME_USAGE:
     case FRAME_SHUTDOWN: return true;

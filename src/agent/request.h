@@ -33,6 +33,7 @@ struct request {
     uint8_t flags;
 
     uint64_t lifetime_ms, idle_ms; /* EXTEND */
+    uint16_t port;                 /* TCP; not 0 */
 };
 
 int request_parse(struct frame frame, struct arena *a, struct request *out, struct err *e)

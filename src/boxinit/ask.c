@@ -98,24 +98,40 @@ static int ask_extend(struct server *s, struct conn *c, const struct request *r,
     return 0;
 }
 
+/* A free place among those for this kind of worker, or -1. */
+static int find_slot(struct server *s, bool is_tcp, struct err *e)
+{
+    int from = is_tcp ? WORKERS_MAX : 0;
+    int n = is_tcp ? TCP_MAX : WORKERS_MAX;
+
+    for (int i = from; i < from + n; i++) {
+        if (s->workers[i] == 0) {
+            return i;
+        }
+    }
+    /* Code in the box may have stopped them: those whose client has gone end now. */
+    for (int i = from; i < from + n; i++) {
+        (void)kill(s->workers[i], SIGCONT);
+    }
+    return is_tcp ? err_set(e, ERR_LIMIT,
+                            "%d connections to ports of the sandbox are open, which is the most; "
+                            "close one",
+                            n)
+                  : err_set(e, ERR_LIMIT,
+                            "%d file requests are running in the sandbox, which is the most; try "
+                            "again",
+                            n);
+}
+
 /* The worker inherits the connection and what was read from it; for PID 1 this
  * conversation is over. */
-static int hand_to_worker(struct server *s, struct conn *c, struct err *e)
+static int hand_to_worker(struct server *s, struct conn *c, bool is_tcp, struct err *e)
 {
+    int slot = find_slot(s, is_tcp, e);
     pid_t pid;
-    int slot = 0;
 
-    while (slot < WORKERS_MAX && s->workers[slot] != 0) {
-        slot++;
-    }
-    if (slot == WORKERS_MAX) {
-        /* Code in the box may have stopped them: those whose client has gone end now. */
-        for (int i = 0; i < WORKERS_MAX; i++) {
-            (void)kill(s->workers[i], SIGCONT);
-        }
-        return err_set(e, ERR_LIMIT,
-                       "%d file requests are running in the sandbox, which is the most; try again",
-                       WORKERS_MAX);
+    if (slot < 0) {
+        return -1;
     }
     if (c->out.len > 0) {
         /* The worker must not speak before what is still to be said. */
@@ -128,7 +144,7 @@ static int hand_to_worker(struct server *s, struct conn *c, struct err *e)
     }
     pid = spawn_fork(s);
     if (pid == 0) {
-        files_work(s->spec, c->watch.fd, &c->in, s->files_used_ms);
+        worker_run(s->spec, c->watch.fd, &c->in, s->files_used_ms, is_tcp);
     }
     if (pid < 0) {
         return spawn_fork_failed(s, errno, e);
@@ -181,8 +197,8 @@ void ask(struct server *s, struct conn *c, const struct request *r)
 
     if (c->task != NULL) {
         rc = ask_attached(s, c, r, &e);
-    } else if (request_is_file(r->type)) {
-        rc = hand_to_worker(s, c, &e);
+    } else if (request_is_file(r->type) || r->type == FRAME_TCP) {
+        rc = hand_to_worker(s, c, r->type == FRAME_TCP, &e);
     } else {
         rc = ask_alone(s, c, r, &e);
     }

@@ -1,4 +1,4 @@
-/* files.h - what the file worker does with one path. All in the payload's name. */
+/* files.h - what a worker does: with one path, or with one port. All in the payload's name. */
 #ifndef BOXINIT_FILES_H
 #define BOXINIT_FILES_H
 
@@ -9,7 +9,7 @@
 #include "agent/request.h"
 #include "boxinit/spec.h"
 
-/* One conversation of a file worker. */
+/* One conversation of a worker. */
 struct worker {
     const struct spec *spec;
     int fd;
@@ -37,5 +37,8 @@ int files_read(struct worker *w, const struct request *r, struct err *e);
 int files_write(struct worker *w, const struct request *r, struct err *e);
 int files_mkdir(struct worker *w, const struct request *r, struct err *e);
 int files_remove(struct worker *w, const struct request *r, struct err *e);
+
+/* tcp.c: the one request of its conversation, and then bytes to its end */
+void tcp_serve(struct worker *w);
 
 #endif

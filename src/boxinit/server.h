@@ -24,11 +24,12 @@
 #include "boxinit/spec.h"
 
 #define CONNS_MAX      (TASKS_MAX + 64) /* to kill what runs must always be possible */
-#define WORKERS_MAX    32
-#define DRAINS_MAX     32           /* pipes of ended commands that are still read */
-#define INPUT_MAX      (1u << 20)   /* of stdin, waiting for the command to read it */
-#define BACKLOG_MAX    (512u << 10) /* not yet sent to the attached client: stop reading */
-#define OUT_HIGH       (256u << 10) /* in a connection's buffer: add no more data */
+#define WORKERS_MAX    32               /* for files */
+#define TCP_MAX        64               /* connections to ports */
+#define DRAINS_MAX     32               /* pipes of ended commands that are still read */
+#define INPUT_MAX      (1u << 20)       /* of stdin, waiting for the command to read it */
+#define BACKLOG_MAX    (512u << 10)     /* not yet sent to the attached client: stop reading */
+#define OUT_HIGH       (256u << 10)     /* in a connection's buffer: add no more data */
 #define OUT_MAX        (1u << 20)
 #define CONN_IDLE_MS   60000 /* a connection that neither asks nor is attached */
 #define ACCEPTS_A_TURN 16    /* others have their turn then */
@@ -132,11 +133,11 @@ struct server {
     struct watch listener, child, life;
     struct list conns, tasks, drains;
     unsigned n_conns, n_running, n_drains;
-    pid_t workers[WORKERS_MAX]; /* 0: free */
+    pid_t workers[WORKERS_MAX + TCP_MAX]; /* 0: free; those for files first */
     struct spare spare;
     int64_t used_ms;                /* last request or end of a command */
     int64_t asked_before_ms;        /* used_ms before the request that is being answered */
-    _Atomic int64_t *files_used_ms; /* the same by the file workers; shared memory */
+    _Atomic int64_t *files_used_ms; /* the same by the workers; shared memory */
     int64_t idle_ms;
     int64_t ends_boot_ms; /* 0: no hard end */
     int oom_adj_own, oom_adj_payload;
@@ -211,7 +212,8 @@ uint8_t usage_limits_hit(const struct spec *spec, const struct limit_counts *bef
                          const struct limit_counts *now);
 void usage_answer(struct server *s, struct conn *c);
 
-/* files.c: the file worker; takes the connection over and never returns */
-NORETURN void files_work(const struct spec *spec, int fd, struct buf *in, _Atomic int64_t *used_ms);
+/* worker.c: the worker that this request is for; takes the connection over and never returns */
+NORETURN void worker_run(const struct spec *spec, int fd, struct buf *in, _Atomic int64_t *used_ms,
+                         bool is_tcp);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * worker.c - a file worker: one forked process for one connection's file requests.
+ * worker.c - a worker: one forked process for one connection's file requests, or for one
+ * connection to a port.
  *
  * It has the payload's uid, no capability, the filter and the box's mounts, and nothing
  * of PID 1's but the connection. So it can do what code in the box could do, and a path
@@ -222,7 +223,8 @@ static bool take_over(const struct spec *spec, int fd)
            setsockopt(3, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence)) == 0;
 }
 
-void files_work(const struct spec *spec, int fd, struct buf *in, _Atomic int64_t *used_ms)
+void worker_run(const struct spec *spec, int fd, struct buf *in, _Atomic int64_t *used_ms,
+                bool is_tcp)
 {
     struct worker w = {.spec = spec, .fd = 3, .in = in, .used_ms = used_ms};
 
@@ -231,6 +233,10 @@ void files_work(const struct spec *spec, int fd, struct buf *in, _Atomic int64_t
     }
     buf_init(&w.out, OUT_MAX);
     arena_init(&w.arena, 64u << 20);
+    if (is_tcp) {
+        tcp_serve(&w);
+        _exit(0);
+    }
     while (serve_one(&w)) {
     }
     _exit(0);

@@ -1,5 +1,5 @@
 /*
- * over_agent.h - exec, tasks, files by the agent's protocol (agent/proto.h).
+ * over_agent.h - exec, tasks, files, ports by the agent's protocol (agent/proto.h).
  *
  * Implemented once for every provider whose boxes run boxinit. A provider embeds
  * `struct agent_box` as the first member of its own box and tells how to open a
@@ -22,6 +22,7 @@ int agent_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
                const struct sink *output, struct exec_result *out, struct err *e);
 extern const struct task_ops tasks_over_agent;
 extern const struct file_ops files_over_agent;
+extern const struct port_ops ports_over_agent;
 
 struct agent_usage {
     int64_t memory_used, memory_limit, disk_used, disk_total, idle_ms, ends_in_ms;

@@ -68,6 +68,20 @@ int talk_flush(struct talk *t, struct err *e)
     return 0;
 }
 
+/* How much of the frame that is coming is missing. One that is too long for us gets what
+ * room there is, and is refused by talk_next(). */
+static size_t missing(const struct talk *t)
+{
+    size_t have = t->end - t->start;
+    size_t whole = FRAME_HEADER;
+
+    if (have >= FRAME_HEADER) {
+        struct wire_in r = wire_read((struct str){t->in + t->start, have});
+        whole = sizeof(uint32_t) + (size_t)wire_get_u32(&r);
+    }
+    return whole > have && whole < TALK_IN ? whole - have : TALK_IN - t->end;
+}
+
 int talk_read(struct talk *t, struct err *e)
 {
     if (t->in == NULL) {
@@ -79,7 +93,8 @@ int talk_read(struct talk *t, struct err *e)
         t->start = 0;
     }
     for (;;) {
-        ssize_t n = recv(t->fd, t->in + t->end, TALK_IN - t->end, MSG_DONTWAIT);
+        size_t room = t->exact ? missing(t) : TALK_IN - t->end;
+        ssize_t n = recv(t->fd, t->in + t->end, room, MSG_DONTWAIT);
         if (n > 0) {
             t->end += (size_t)n;
             return 0;

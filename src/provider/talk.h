@@ -29,6 +29,7 @@ struct talk {
     char *in;
     size_t start, end; /* unread bytes of in */
     struct buf out;    /* not sent yet */
+    bool exact;        /* reads no byte beyond the frame that is coming: fd goes to another */
     bool greeted;
     bool spoke;  /* something was sent: it may have been heard */
     bool closed; /* the other side has ended; all that it said is in `in` */

@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -14,7 +15,7 @@ import time
 import pytest
 
 import agent_client
-from agent_client import (DETACH, FAIL, INPUT, SHUTDOWN, Conn, Failed, dial, failed, text)
+from agent_client import DETACH, FAIL, INPUT, SHUTDOWN, TCP, Conn, Failed, dial, failed, text, u32
 from agent_relay import GIVE, OPEN, Relay, mux_frame, wait_for
 
 ROOT = os.geteuid() == 0
@@ -218,6 +219,33 @@ def test_input_reaches_the_command(relay):
     r = relay.run(["sha256sum"], stdin=data)
     import hashlib
     assert r.text.split()[0] == hashlib.sha256(data).hexdigest()
+
+
+def test_a_port_of_the_host(relay):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        port = s.getsockname()[1]
+        c = relay.connect()
+        c.send(TCP, u32(port))
+        peer = s.accept()[0]
+        with peer:
+            peer.settimeout(10)
+            c.answer()
+            c.sock.sendall(b"ping")
+            assert peer.recv(10) == b"ping"
+            peer.sendall(b"pong" * 100000)
+            c.sock.finish()
+            assert peer.recv(10) == b""
+            peer.shutdown(socket.SHUT_WR)
+            got = c.buf
+            while more := c.sock.recv(1 << 20):
+                got += more
+            assert got == b"pong" * 100000
+        c.close()
+    with relay.connect() as c, pytest.raises(Failed) as e:
+        c.ask(TCP, u32(port))
+    assert e.value.kind == "not_found"
 
 
 # ---- who lives how long -----------------------------------------------------

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/own.h"
 #include "provider/over_agent.h"
 
 #define OPENED_MAX 3
@@ -86,6 +87,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)!files_over_agent.read(b, &ctx, S("f"), 0, 1000, &sink, &info, &e);
     (void)!tasks_over_agent.state(b, &ctx, STR_EMPTY, take_task, &s, &e);
     (void)!agent_usage(b, &ctx, &usage, &e);
+    int port own_fd = ports_over_agent.dial(b, &ctx, 80, &e);
+    if (port < 0 && e.kind == ERR_NONE) {
+        abort();
+    }
     if (s.taken > 4 * size) {
         abort(); /* nothing can come out that did not go in */
     }

@@ -379,4 +379,5 @@ const struct provider_ops local_ops = {
     .tasks = &tasks_over_agent,
     .files = &files_over_agent,
     .meter = &meter,
+    .ports = &ports_over_agent,
 };

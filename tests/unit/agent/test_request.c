@@ -114,6 +114,27 @@ static void file_requests_are_decoded(void **state)
     assert_fails(parse(x, &r, &e), &e, ERR_INVALID, "empty");
 }
 
+static void a_port_is_a_port(void **state)
+{
+    static const uint32_t given[] = {1, 65535, 0, 65536, 65536 + 80};
+    struct fixture *x = *state;
+    struct request r;
+    struct err e;
+
+    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+        buf_clear(&x->bytes);
+        struct wire_out w = wire_begin(&x->bytes, FRAME_TCP);
+        wire_u32(&w, given[i]);
+        assert_true(wire_end(&w));
+        if (i < 2) {
+            assert_ok(parse(x, &r, &e), &e);
+            assert_int_equal(r.port, given[i]);
+        } else {
+            assert_fails(parse(x, &r, &e), &e, ERR_INVALID, "65535");
+        }
+    }
+}
+
 static void what_cannot_be_read_is_a_protocol_error(void **state)
 {
     struct fixture *x = *state;
@@ -168,8 +189,11 @@ int main(void)
 {
 #define WITH(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        WITH(exec_is_decoded),           WITH(exec_that_cannot_run_is_invalid),
-        WITH(file_requests_are_decoded), WITH(what_cannot_be_read_is_a_protocol_error),
+        WITH(exec_is_decoded),
+        WITH(exec_that_cannot_run_is_invalid),
+        WITH(file_requests_are_decoded),
+        WITH(a_port_is_a_port),
+        WITH(what_cannot_be_read_is_a_protocol_error),
         WITH(too_much_is_refused),
     };
 

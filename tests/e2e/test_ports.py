@@ -1,0 +1,205 @@
+"""Ports of a box: the agent's way to them, and `anybox forward`."""
+import contextlib
+import os
+import pathlib
+import re
+import socket
+import threading
+import time
+
+import pytest
+
+import agent_client
+from agent_client import OK, TCP, Box, Failed, u32
+from host import wait_until
+
+ECHO = """
+import socket, sys, threading
+s = socket.socket(socket.%s)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind((%r, 7000))
+s.listen(100)
+print("ready", flush=True)
+def serve(c):
+    %s
+while True:
+    threading.Thread(target=serve, args=(s.accept()[0],)).start()
+"""
+BACK = """
+    while True:
+        data = c.recv(65536)
+        if not data:
+            break
+        c.sendall(data)
+    c.sendall(b"bye")
+    c.close()
+"""
+
+
+@pytest.fixture
+def one():
+    with Box() as b:
+        yield b
+
+
+@contextlib.contextmanager
+def listening(box, serve=BACK, family="AF_INET", address="127.0.0.1"):
+    """A program in the box that listens on port 7000 and does this with each connection `c`."""
+    with box.connect(timeout=60) as c:
+        c.start(["python3", "-c", ECHO % (family, address, serve.strip())])
+        c.wait_output(b"ready")
+        yield c
+
+
+def dial(box, port=7000):
+    """The connection itself: a socket behind OK."""
+    c = box.connect()
+    c.ask(TCP, u32(port), want=OK)
+    return c
+
+
+def read_all(c):
+    data = c.buf
+    while True:
+        got = c.sock.recv(1 << 20)
+        if not got:
+            return data
+        data += got
+
+
+# ---- the agent's side -------------------------------------------------------
+
+
+@pytest.mark.parametrize("family, address", [("AF_INET", "127.0.0.1"), ("AF_INET6", "::1")])
+def test_bytes_and_the_end_of_one_direction(one, family, address):
+    with listening(one, family=family, address=address), dial(one) as c:
+        c.sock.sendall(b"hello")
+        c.sock.shutdown(socket.SHUT_WR)
+        assert read_all(c) == b"hellobye"
+
+
+def test_who_listens_may_speak_first(one):
+    with listening(one, serve='c.sendall(b"220 hi"); c.close()'), dial(one) as c:
+        assert read_all(c) == b"220 hi"
+
+
+def test_the_client_need_not_wait_for_ok(one):
+    with listening(one), one.connect() as c:
+        c.sock.sendall(agent_client.frame(TCP, u32(7000)) + b"early")
+        c.sock.shutdown(socket.SHUT_WR)
+        assert c.answer() is not None
+        assert read_all(c) == b"earlybye"
+
+
+def test_a_port_that_nobody_listens_on(one):
+    with one.connect() as c, pytest.raises(Failed) as e:
+        c.ask(TCP, u32(7001))
+    assert e.value.kind == "not_found" and "7001" in e.value.message
+    for port in (0, 65536, 1 << 31):
+        with one.connect() as c, pytest.raises(Failed) as e:
+            c.ask(TCP, u32(port))
+        assert e.value.kind == "invalid" and "65535" in e.value.message
+
+
+def test_it_is_the_boxs_loopback_and_not_the_hosts(one):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        with one.connect() as c, pytest.raises(Failed) as e:
+            c.ask(TCP, u32(s.getsockname()[1]))
+        assert e.value.kind == "not_found"
+
+
+def workers(box):
+    """PID 1's children that are not commands: those that share its program."""
+    with contextlib.suppress(OSError):
+        kids = pathlib.Path(f"/proc/{box.pid}/task/{box.pid}/children").read_text().split()
+        return [p for p in kids if os.readlink(f"/proc/{p}/exe") == os.readlink(f"/proc/{box.pid}/exe")]
+    return []
+
+
+def settled(box):
+    return len(workers(box)) <= 1  # the spare
+
+
+def test_a_client_that_goes_ends_it_there(one):
+    serve = 'print("open", flush=True); c.recv(1); print("closed", flush=True)'
+    with listening(one, serve=serve) as program:
+        c = dial(one)
+        program.wait_output(b"open")
+        c.close()
+        program.wait_output(b"closed")
+    wait_until(lambda: settled(one), 10)
+
+
+def test_a_client_that_goes_while_much_comes_ends_it_there(one):
+    serve = """
+    try:
+        while True:
+            c.sendall(b"x" * 65536)
+    except OSError:
+        print("broken", flush=True)
+"""
+    with listening(one, serve=serve) as program:
+        c = dial(one)
+        c.sock.recv(1000)
+        c.close()
+        program.wait_output(b"broken")
+    wait_until(lambda: settled(one), 10)
+
+
+def test_much_is_moved_with_little_memory(one):
+    with listening(one), dial(one) as c:
+        size = 1 << 28
+        sender = threading.Thread(target=lambda: (send_much(c.sock, size), c.sock.shutdown(socket.SHUT_WR)))
+        sender.start()
+        got, most = 0, 0
+        while got < size + 3:
+            piece = c.sock.recv(1 << 20)
+            assert piece
+            got += len(piece)
+            if got % (1 << 25) < len(piece):
+                most = max([most, *(resident_kib(p) for p in workers(one))])
+        sender.join()
+    assert got == size + 3 and 0 < most < 4096
+
+
+def send_much(sock, size):
+    piece = b"z" * (1 << 20)
+    for _ in range(size // len(piece)):
+        sock.sendall(piece)
+
+
+def resident_kib(pid):
+    with contextlib.suppress(OSError):
+        found = re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())
+        return int(found[1]) if found else 0
+    return 0
+
+
+def test_there_are_so_many_at_most_and_files_go_on(one):
+    with listening(one), contextlib.ExitStack() as held:
+        for _ in range(64):
+            held.enter_context(dial(one))
+        with one.connect() as c, pytest.raises(Failed) as e:
+            c.ask(TCP, u32(7000))
+        assert e.value.kind == "limit"
+        one.write("f", b"fine")
+        assert one.read("f")[0] == b"fine"
+    wait_until(lambda: settled(one), 10)
+
+
+def test_traffic_keeps_a_box_from_being_idle():
+    with Box(idle_ms=1500) as box:
+        with box.connect() as c:
+            c.start(["bash", "-c", "python3 -c '" + (ECHO % ("AF_INET", "127.0.0.1", BACK.strip())).replace("'", '"') +
+                     "' > out & while ! grep -q ready out; do sleep 0.05; done"])
+            assert c.wait().code == 0
+        c = dial(box)
+        for _ in range(12):
+            c.sock.sendall(b"x")
+            assert c.sock.recv(1) == b"x"
+            time.sleep(0.2)
+        assert box.alive()  # the last request is older than its idle time
+        c.close()
+        box.wait_gone(10)
