@@ -49,7 +49,8 @@ enum sync_action {
 
 struct sync_counts {
     uint64_t dirs, files, links; /* to make or send */
-    uint64_t unchanged;          /* files and links that are the same */
+    uint64_t metadata;           /* only mode or mtime to set */
+    uint64_t unchanged;          /* files and links whose contents are the same */
     uint64_t delete_files, delete_dirs;
     uint64_t bytes;                         /* of the files to send */
     uint64_t excluded, unreadable, special; /* left out; special: devices, fifos, sockets */
