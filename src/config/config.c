@@ -241,6 +241,7 @@ void config_load(struct config *c, const struct config_flags *flags)
     arena_init(&c->arena, CONFIG_ARENA_MAX);
     c->program = arena_str(&c->arena, path_base(flags->program));
     home = arena_str(&c->arena, config_home(&c->arena));
+    c->home = home;
     settings_defaults(c);
     hosts_from_env(c);
     read_files(c, flags->config_file, home);

@@ -59,6 +59,10 @@ struct config {
     struct str default_provider; /* "local" */
     int64_t exec_timeout_s;      /* 120: for a call that names none */
     int64_t max_output_chars;    /* 20000 */
+    /* [sync] */
+    struct str sync_roots;     /* folders with commas between them, for str_cut(); "~" is fine */
+    int64_t sync_inline_files; /* 200: more to move than this goes to the background */
+    int64_t sync_inline_bytes; /* 64 MiB */
     /* [local]: what a box gets that asks for nothing */
     int64_t memory_bytes; /* 0: half the machine's, at most 4 GiB */
     int64_t disk_bytes;   /* 0: a quarter of memory_bytes */
@@ -73,6 +77,7 @@ struct config {
 
     struct str
         state_dir; /* $ANYBOX_HOME, $REMOTE_SANDBOX_MCP_HOME, $XDG_STATE_HOME/anybox, ~/.local/state/anybox */
+    struct str home;    /* the user's; absolute, or empty: not known */
     struct str folder;  /* where we were started: CLAUDE_PROJECT_DIR, else the working folder */
     struct str program; /* argv[0]'s base name */
     struct str files;   /* the files that were read, for doctor: "a, b" */

@@ -16,6 +16,7 @@ static const size_t texts[] = {
     offsetof(struct config, program),   offsetof(struct config, files),
     offsetof(struct config, file),      offsetof(struct config, not_yet),
     offsetof(struct config, problem),   offsetof(struct config, hosts_problem),
+    offsetof(struct config, home),
 };
 
 void config_pack(const struct config *c, struct buf *to)

@@ -85,6 +85,14 @@
     X("defaults.max_output_chars", INTEGER, max_output_chars, 100, 800000, NO_ZERO, "20000",       \
       "ANYBOX_DEFAULTS_MAX_OUTPUT_CHARS",                                                          \
       "characters of each output stream in an answer that named no limit")                         \
+    X("sync.allowed_roots", LIST, sync_roots, 0, 65536, NO_ZERO, "", "ANYBOX_SYNC_ALLOWED_ROOTS",  \
+      "folders of this machine that may be synced, with all below them, beside those that the "    \
+      "client works in; over HTTP only these")                                                     \
+    X("sync.inline_max_files", INTEGER, sync_inline_files, -INT32_TOP, INT32_TOP, NO_ZERO, "200",  \
+      "ANYBOX_SYNC_INLINE_MAX_FILES, REMOTE_SANDBOX_INLINE_SYNC_MAX_FILES",                        \
+      "a sync that must move more files than this goes on in the background; 0: each one")         \
+    X("sync.inline_max_bytes", SIZE, sync_inline_bytes, 0, SIZE_TOP, NO_ZERO, "64m",               \
+      "ANYBOX_SYNC_INLINE_MAX_BYTES, REMOTE_SANDBOX_INLINE_SYNC_MAX_BYTES", "the same for bytes")  \
     X("local.memory", SIZE, memory_bytes, 16ll << 20, SIZE_TOP, ZERO, "0", "ANYBOX_LOCAL_MEMORY",  \
       "memory of a local sandbox; 0: half of the machine's, at most 4 GiB")                        \
     X("local.disk", SIZE, disk_bytes, 1ll << 20, SIZE_TOP, ZERO, "0", "ANYBOX_LOCAL_DISK",         \
