@@ -428,6 +428,40 @@ static int put_file(struct apply *a, const struct tree_entry *entry, struct err 
     return why != 0 ? file_failed(a, why, e) : 0;
 }
 
+/* Mode and time of a file that has its contents already, by a descriptor that may be good for
+ * nothing else. 0, or the errno. */
+static int set_meta(int fd, const struct tree_entry *entry)
+{
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, tree_timespec(entry->mtime_ns)};
+    char link[64];
+    struct stat is;
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (fstat(fd, &is) < 0) {
+        return errno;
+    }
+    if (!S_ISREG(is.st_mode)) {
+        return ENOENT;
+    }
+    bool done = chmod(link, entry->mode & 0777) == 0 && utimensat(AT_FDCWD, link, times, 0) == 0;
+    return done ? 0 : errno;
+}
+
+static int put_meta(struct apply *a, const struct tree_entry *entry, struct err *e)
+{
+    char copy[DIRS_NAME];
+    const char *name = dirs_name(last_part(entry->path), copy);
+    int why = name != NULL ? go(a, entry->path, e) : errno;
+    if (why == 0) {
+        int dir = dirs_fd(&a->dirs);
+        int fd own_fd = dir < 0 ? -1 : openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        why = fd < 0 ? errno : set_meta(fd, entry);
+    }
+    if (why != 0) {
+        return why < 0 ? -1 : fail(a, entry->path, why, e);
+    }
+    return 0;
+}
+
 /* 0, or the errno. */
 static int write_at(struct file *f, struct str bytes)
 {
@@ -551,14 +585,14 @@ static int sink_entry(void *arg, const struct tree_entry *entry, struct err *e)
     }
     if (!tree_path_ok(entry->path) || str_starts(name, S(TREE_TEMP_PREFIX)) ||
         (entry->path.len == 0 && entry->type != TREE_DIR)) {
-        a->file.begun = entry->type == TREE_FILE;
+        a->file.begun = entry->type == TREE_FILE && !entry->meta_only;
         a->file.failed = true;
         return refuse(a, entry->path, S("this name cannot be written"), e);
     }
     switch (entry->type) {
     case TREE_DIR: return put_dir(a, entry, e);
     case TREE_LINK: return put_link(a, entry, e);
-    case TREE_FILE: return put_file(a, entry, e);
+    case TREE_FILE: return entry->meta_only ? put_meta(a, entry, e) : put_file(a, entry, e);
     case TREE_OTHER: break;
     }
     return refuse(a, entry->path, S("devices, pipes and sockets are not written"), e);

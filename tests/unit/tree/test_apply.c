@@ -291,6 +291,38 @@ static void special_bits_are_never_set(void **state)
 }
 
 /* Another process swaps a folder for a link to the outside, as fast as it can. */
+static void modes_and_times_alone_leave_the_contents(void **state)
+{
+    (void)state;
+    struct scratch s = scratch_new();
+    struct told told = {0};
+    struct stat is;
+    struct err e;
+    make_file(s.fd, "kept", S("old"), 0);
+    make_file(s.fd, "behind", S("old"), 0600);
+    assert_int_equal(symlinkat("behind", s.fd, "link"), 0);
+    struct apply *a =
+        apply_open(&(struct apply_req){.root_fd = s.fd, .failed = note_failed, .arg = &told});
+    const char *const paths[] = {"kept", "link", "missing"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        struct tree_entry entry = a_file(paths[i]);
+        entry.meta_only = true;
+        entry.mode = 04755;
+        assert_ok(apply_sink(a)->entry(apply_sink(a)->arg, &entry, &e), &e);
+        assert_int_equal(told.n, i);
+    }
+    assert_int_equal(apply_stats(a)->files, 0);
+    assert_ok(apply_close(a, true, &e), &e);
+    check_file(s.fd, "kept", "old");
+    assert_int_equal(fstatat(s.fd, "kept", &is, 0), 0);
+    assert_int_equal(is.st_mode & 07777, 0755);
+    assert_int_equal(is.st_mtim.tv_sec, 1);
+    assert_int_equal(fstatat(s.fd, "behind", &is, 0), 0);
+    assert_int_equal(is.st_mode & 07777, 0600);
+    assert_int_equal(count_names(s.fd), 3);
+    scratch_end(&s);
+}
+
 static void a_race_leads_nowhere(void **state)
 {
     (void)state;
@@ -529,6 +561,7 @@ int main(void)
         cmocka_unit_test(links_in_the_way_are_replaced_and_not_followed),
         cmocka_unit_test(kinds_replace_each_other_but_no_full_folder),
         cmocka_unit_test(special_bits_are_never_set),
+        cmocka_unit_test(modes_and_times_alone_leave_the_contents),
         cmocka_unit_test(a_race_leads_nowhere),
         cmocka_unit_test(what_is_broken_off_leaves_the_old),
         cmocka_unit_test(leftovers_of_the_dead_are_removed_and_those_of_the_living_stay),
