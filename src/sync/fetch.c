@@ -124,9 +124,6 @@ static int on_done(void *arg, bool ok, struct str why, struct err *e)
         f->skips = false;
         return 0;
     }
-    if (!ok) {
-        work_failed(w, f->step.path, why);
-    }
     if (f->sink->done(f->sink->arg, ok, why, e) < 0) {
         return -1;
     }
