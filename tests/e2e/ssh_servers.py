@@ -24,6 +24,24 @@ SFTP = next((p for p in ("/usr/lib/openssh/sftp-server", "/usr/libexec/sftp-serv
 IS_ROOT = os.geteuid() == 0
 COUNTER = itertools.count()
 
+# A program that passes its input and output on to a host and a port: for a ProxyCommand.
+RELAY = """
+import os, socket, sys, threading
+s = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+def back():
+    while True:
+        d = s.recv(65536)
+        if not d:
+            os._exit(0)
+        os.write(1, d)
+threading.Thread(target=back, daemon=True).start()
+while True:
+    d = os.read(0, 65536)
+    if not d:
+        break
+    s.sendall(d)
+"""
+
 
 def why_not(account=True):
     """Why no servers can be started here, or None; with `account`, ones for a user of their own."""

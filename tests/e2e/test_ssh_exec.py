@@ -17,32 +17,6 @@ def test_a_command_runs_as_the_user_in_its_home(ssh, world):
     assert (answer["stderr"], answer["exit_code"], answer["connection_error"]) == ("oops\n", 3, False)
 
 
-@pytest.mark.parametrize("shell", ["/bin/sh", "/bin/tcsh", "/usr/bin/fish"])
-def test_login_shells(host, world, shell):
-    if not os.path.exists(shell):
-        pytest.skip(f"{shell} is not installed")
-    with world.user.shell(shell):
-        client = host.server(env=ssh_servers.hosts(world.entry(world.server)))
-        text = "it's\n!! \\n $HOME `x` \"q\""
-        answer = client.tool("exec_bash", command="echo ${BASH_VERSION:+bash}; printf %s \"$V\"; exit 5",
-                             env={"V": text})
-        assert (answer["stdout"], answer["exit_code"]) == (f"bash\n{text}", 5)
-
-
-def test_a_noisy_login_is_no_output(host, world):
-    world.user.write(".bashrc", "echo hello from bashrc; echo and this >&2\n")
-    try:
-        banner = world.folder / "banner"
-        banner.write_text("AUTHORIZED USE ONLY\n")
-        client = host.server(env=ssh_servers.hosts(world.entry(world.sshd(Banner=banner))))
-        answer = client.tool("exec_bash", command="echo mine; echo too >&2")
-        assert (answer["stdout"], answer["stderr"]) == ("mine\n", "too\n")
-        client.tool("write_remote_file", remote_path="noisy.txt", content="x")
-        assert client.tool("read_remote_file", remote_path="noisy.txt")["content"] == "x"
-    finally:
-        (world.user.home / ".bashrc").unlink()
-
-
 def test_a_lost_connection_is_told_with_what_came(host, world):
     proxy = world.proxy(world.server.port)
     client = host.server(env=ssh_servers.hosts(world.entry(proxy)))

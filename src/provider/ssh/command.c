@@ -81,11 +81,11 @@ static int add_env(struct buf *script, const struct str *env, size_t n, struct e
     return 0;
 }
 
-/* Without "timeout" a process of the script's own keeps the time. */
+/* Without "timeout" a process of the script's own keeps the time, if there is "sleep". */
 static void add_keeper(struct buf *script, long long seconds)
 {
     buf_addf(script,
-             "(sleep %lld;kill -9 -$$||kill -9 $$) </dev/null >/dev/null 2>&1 & "
+             "(sleep %lld&&{ kill -9 -$$||kill -9 $$;}) </dev/null >/dev/null 2>&1 & "
              "trap \"kill $! 2>/dev/null\" EXIT;",
              seconds);
 }

@@ -13,11 +13,37 @@
 
 #define ANSWER_BYTES (64u << 10)
 #define BEGIN        "=anybox="
+#define END          "=end="
 
 #define QUESTION                                                                                   \
     "exec sh -c 'b=0;t=0;command -v bash >/dev/null 2>&1 && b=1;"                                  \
     "timeout -k 1 9 true >/dev/null 2>&1 && t=1;"                                                  \
     "printf \"=anybox=%s:%s:%s:%s=end=\" $b $t \"$SHELL\" \"$HOME\"'"
+
+static struct str find(struct str text, const char *word)
+{
+    const char *at = text.len > 0 ? memmem(text.p, text.len, word, strlen(word)) : NULL;
+
+    return at != NULL ? str_skip(text, (size_t)(at - text.p) + strlen(word)) : STR_EMPTY;
+}
+
+/* Reads what came and forgets what a login shell prints before the answer, however much. */
+static bool has_answer(const struct libssh *lib, ssh_channel channel, struct buf *out)
+{
+    for (int n = 1; n > 0;) {
+        char *to = buf_room(out, 4096);
+
+        n = to != NULL ? lib->channel_read_nonblocking(channel, to, 4096, 0) : -1;
+        out->len += n > 0 ? (size_t)n : 0;
+        struct str answer = find(buf_str(out), BEGIN);
+        if (answer.p == NULL && out->len > sizeof(BEGIN)) {
+            buf_drop(out, out->len - sizeof(BEGIN));
+        } else if (answer.p != NULL && find(answer, END).p != NULL) {
+            return true;
+        }
+    }
+    return lib->channel_is_eof(channel);
+}
 
 static int ask(struct session *s, ssh_channel channel, int64_t until_ms, struct buf *out,
                struct err *e)
@@ -41,13 +67,7 @@ static int ask(struct session *s, ssh_channel channel, int64_t until_ms, struct 
             return err_set(e, ERR_DENIED, "the server runs no commands for this user: %s",
                            lib->get_error(s->ssh));
         }
-        for (int n = 1; at == READING && n > 0;) {
-            char *to = buf_room(out, 4096);
-            n = to != NULL ? lib->channel_read_nonblocking(channel, to, 4096, 0) : -1;
-            out->len += n > 0 ? (size_t)n : 0;
-        }
-        if (at == READING &&
-            (lib->channel_is_eof(channel) || memmem(out->p, out->len, "=end=", 5) != NULL)) {
+        if (at == READING && has_answer(lib, channel, out)) {
             return 0;
         }
         if (session_wait(s, until_ms, e) < 0) {
@@ -77,17 +97,15 @@ static bool is_plain(struct str shell)
 
 static int read_answer(struct machine *m, struct str text, struct err *e)
 {
-    char *begin = memmem(text.p, text.len, BEGIN, strlen(BEGIN));
-    struct str rest;
+    struct str rest = find(text, BEGIN);
 
-    if (begin == NULL) {
+    if (rest.p == NULL) {
         return err_set(e, ERR_UNSUPPORTED,
                        "the user's login runs no commands: sh -c printed nothing back (a "
                        "restricted shell, a ForceCommand, or no sh on the host)");
     }
-    rest = str_skip(text, (size_t)(begin - text.p) + strlen(BEGIN));
-    char *end = memmem(rest.p, rest.len, "=end=", 5);
-    rest.len = end != NULL ? (size_t)(end - rest.p) : rest.len;
+    struct str behind = find(rest, END);
+    rest.len -= behind.p != NULL ? behind.len + strlen(END) : 0;
     LOCKED(&m->lock);
 
     m->facts.has_bash = str_eq(str_cut(rest, ':', &rest), S("1"));

@@ -298,7 +298,7 @@ static int skip_noise(struct sftp *s, const struct ctx *ctx, struct err *e)
             return 0;
         }
         if (in.len > NOISE_MAX) {
-            return sftp_bad(s, e);
+            buf_drop(&s->in, in.len - sizeof(greeting) - 4);
         }
         if (pull(s, ctx, true, e) < 0) {
             return -1;
