@@ -91,6 +91,13 @@ static const struct command commands[] = {
     {"tools", "[--markdown | --json]", "The tools that agents get, as documentation", "",
      cmd_tools},
     {"config", "[--markdown]", "The settings, what they mean and their values now", "", cmd_config},
+    {"transfer-worker", "--task-id N", "Go on with a sync in the background that has ended early",
+     "Servers start it for syncs that take long. By hand it resumes the transfer that\n"
+     "check_file_transfer_task calls stale, failed or cancelled, here and now; what has arrived is\n"
+     "not sent twice. The exit status is 0 when it is complete, 1 when it failed, and 2 when there\n"
+     "is no such transfer.\n\n"
+     "  --task-id N  which one\n",
+     cmd_transfer_worker},
     {"help", "[COMMAND]", "This text, or a command's", "", cmd_help},
 };
 
@@ -129,7 +136,7 @@ static void overview(struct buf *to)
              PROGRAM " " ANYBOX_VERSION ": sandboxes for AI agents, over MCP, and for people\n\n"
                      "usage: " PROGRAM " [--config FILE] [--toolset NAME] [COMMAND]\n\n");
     for (size_t i = 0; i < COUNTOF(commands); i++) {
-        buf_addf(to, "  %-8s %s\n", commands[i].name, commands[i].brief);
+        buf_addf(to, "  %-15s %s\n", commands[i].name, commands[i].brief);
     }
     buf_addf(to, "\nWithout a command it is an MCP server on stdio, unless stdin is a terminal.\n"
                  "  --config FILE    read this file instead of the usual ones\n"

@@ -4,6 +4,8 @@
 
 struct tool;
 
+extern const struct tool tool_cancel_file_transfer_task;
+extern const struct tool tool_check_file_transfer_task;
 extern const struct tool tool_create_sandbox;
 extern const struct tool tool_delete_sandbox;
 extern const struct tool tool_exec_bash;

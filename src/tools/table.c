@@ -4,6 +4,8 @@
 
 /* clang-format off */
 const struct tool *const tools[] = {
+    &tool_cancel_file_transfer_task,
+    &tool_check_file_transfer_task,
     &tool_create_sandbox,
     &tool_delete_sandbox,
     &tool_exec_bash,

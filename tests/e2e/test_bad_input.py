@@ -82,6 +82,11 @@ def refused(client, tool, arguments, *words, code="invalid"):
     ("write_remote_file", {"remote_path": "x"}, "content"),
     ("write_remote_file", {"remote_path": "x", "content": "x", "encoding": "latin1"}, "encoding"),
     ("select_sandbox", {}, "sandbox"),
+    ("check_file_transfer_task", {"task_id": -1}, "task_id"),
+    ("check_file_transfer_task", {"task_id": "soon"}, "task_id"),
+    ("check_file_transfer_task", {"task_id": 1, "last_n_lines": -1}, "last_n_lines"),
+    ("cancel_file_transfer_task", {}, "task_id"),
+    ("cancel_file_transfer_task", {"task_id": 1, "force_kill_after_s": "never"}, "force_kill_after_s"),
 ])
 def test_a_wrong_argument_is_named(client, host, tool, arguments, names):
     refused(client, tool, arguments, names)
@@ -111,6 +116,11 @@ def test_an_unknown_box_makes_none(client, host):
                        ("execute_terminal_command", {"command": "true"})):
         refused(client, tool, {"sandbox_id": "no-such-box", **more}, "no-such-box", code="not_found")
     assert not host.install.seen_processes()
+
+
+def test_an_unknown_transfer_is_told(client):
+    for tool in ("check_file_transfer_task", "cancel_file_transfer_task"):
+        refused(client, tool, {"task_id": 77}, "77", code="not_found")
 
 
 def test_unknown_tools_and_wrong_shapes_do_not_disturb_what_runs(box):

@@ -8,7 +8,8 @@ from mcp_client import LEGACY, RpcFailed
 NEWEST = LEGACY[-1]
 PLAIN_TYPES = {"string", "integer", "number", "boolean", "array", "object"}
 SHOWN = {"list_sandboxes", "create_sandbox", "delete_sandbox", "select_sandbox", "get_active_sandbox",
-         "exec_bash", "list_remote_files", "read_remote_file", "write_remote_file"}
+         "exec_bash", "list_remote_files", "read_remote_file", "write_remote_file",
+         "check_file_transfer_task", "cancel_file_transfer_task"}
 
 
 @pytest.mark.parametrize("version", LEGACY)

@@ -408,6 +408,7 @@ static void a_process_that_has_got_the_number_is_left_alone(void **state)
     /* The row names a process that lives, with the start time of one that does not. */
     assert_ok(proc_spawn(&spec, &pid, &e), &e);
     victim.pid = pid;
+    victim.start = proc_start_time(pid) - 1;
     assert_int_equal(store_requeue_transfer(w->services.store, &v.row, &victim, INT64_MAX, &e), 1);
     assert_int_equal(store_claim_transfer(w->services.store, s.task_id, &victim, INT64_MAX, &e), 1);
     assert_ok(transfer_cancel(&w->services, &w->ctx, &w->scope, s.task_id, 0, &c, &e), &e);
