@@ -143,6 +143,8 @@ int session_open(struct session *s, const struct cli *cli, struct str owner, str
 void session_close(struct session *s); /* a zeroed one is fine */
 #define own_session CLEANUP(session_close)
 
+/* An owner by what a person typed: "user" is you. */
+struct str cli_owner(struct str typed);
 /* A box by what a person typed: id, the first 12 digits of one, or name. */
 struct box_want cli_want(struct str typed);
 struct box *cli_find(struct session *s, struct str typed, struct err *e) MUST_CHECK;
@@ -169,6 +171,7 @@ int cmd_exec(struct cli *cli, int argc, char **argv);
 int cmd_rm(struct cli *cli, int argc, char **argv);
 int cmd_cp(struct cli *cli, int argc, char **argv);
 int cmd_doctor(struct cli *cli, int argc, char **argv);
+int cmd_forward(struct cli *cli, int argc, char **argv);
 int cmd_image(struct cli *cli, int argc, char **argv);
 int cmd_audit(struct cli *cli, int argc, char **argv);
 int cmd_key(struct cli *cli, int argc, char **argv);

@@ -128,6 +128,11 @@ void session_close(struct session *s)
     cli_signals_fini(&s->signals);
 }
 
+struct str cli_owner(struct str typed)
+{
+    return str_eq(typed, S("user")) ? STR_EMPTY : typed;
+}
+
 struct box_want cli_want(struct str typed)
 {
     return (struct box_want){.name = typed};

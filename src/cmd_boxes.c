@@ -84,15 +84,10 @@ static int list_all_boxes(struct session *s, struct listing *out, struct err *e)
     return 0;
 }
 
-/* The user's own name, and the word for it in --owner. */
+/* As cli_owner() reads it. */
 static struct str owner_text(struct str owner)
 {
     return owner.len > 0 ? owner : S("user");
-}
-
-static struct str owner_typed(struct str typed)
-{
-    return str_eq(typed, S("user")) ? STR_EMPTY : typed;
 }
 
 static struct str status_text(const struct box_view *v)
@@ -237,7 +232,7 @@ int cmd_ls(struct cli *cli, int argc, char **argv)
     }
     struct session session own_session = {0};
     struct listing listing;
-    if (session_open(&session, cli, owner_typed(owner), &e) < 0 ||
+    if (session_open(&session, cli, cli_owner(owner), &e) < 0 ||
         (all ? list_all_boxes(&session, &listing, &e) : list_boxes(&session, &listing, &e)) < 0) {
         return cli_fail(cli, EXIT_FAILURE, "%s", e.msg);
     }
@@ -284,7 +279,7 @@ int cmd_exec(struct cli *cli, int argc, char **argv)
         return cli_misused(cli, "which command in %.*s?", STR_ARG(wanted));
     }
     struct session session own_session = {0};
-    if (session_open(&session, cli, owner_typed(owner), &e) < 0) {
+    if (session_open(&session, cli, cli_owner(owner), &e) < 0) {
         return cli_fail(cli, EXIT_OURS, "%s", e.msg);
     }
     struct box *box CLEANUP(box_unref_p) = cli_find(&session, wanted, &e);
@@ -348,7 +343,7 @@ int cmd_rm(struct cli *cli, int argc, char **argv)
                                     : "which sandbox? Give names or ids, or --all");
     }
     struct session session own_session = {0};
-    if (session_open(&session, cli, owner_typed(owner), &e) < 0) {
+    if (session_open(&session, cli, cli_owner(owner), &e) < 0) {
         return cli_fail(cli, EXIT_FAILURE, "%s", e.msg);
     }
     if (all) {

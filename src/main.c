@@ -57,6 +57,13 @@ static const struct command commands[] = {
      "One of the two is BOX:PATH; a relative PATH is below /workspace. Missing folders in the\n"
      "sandbox are made. Permissions are kept, times and owners are not.\n",
      cmd_cp},
+    {"forward", "[--owner OWNER] BOX [LOCAL:]PORT", "Reach a port of a sandbox from this machine",
+     "Listens on 127.0.0.1, prints the URL and passes each connection on to what listens on PORT\n"
+     "inside the sandbox, whatever its network is, until Ctrl-C or the end of the sandbox. LOCAL\n"
+     "is a port of this machine, 0 for any; without it the same number where it is free, else\n"
+     "any. Every program on this machine can connect.\n\n"
+     "  --owner OWNER      a sandbox of this owner, see \"anybox help ls\"\n",
+     cmd_forward},
     {"rm", "[--owner OWNER] BOX... | --all", "Delete sandboxes and everything in them",
      "  --all              all of the owner's, who is you unless --owner says otherwise\n"
      "  --owner OWNER      see \"anybox help ls\"\n",

@@ -2,9 +2,7 @@
  * tcp.c - a worker that is a connection to a port inside the box.
  *
  * It connects as code in the box would, to the loopback, says OK, and from then on moves
- * bytes between its conversation and the port: each direction has one buffer, so neither
- * is read faster than the other is written, and ends on its own. When one of the two is closed
- * for good, what it said is still delivered, for GRACE_MS at most.
+ * bytes between its conversation and the port, with their ends.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -15,16 +13,13 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/fd.h"
+#include "base/duplex.h"
 #include "base/own.h"
 #include "boxinit/box.h"
 #include "boxinit/files.h"
 
-#define PIECE     (64u << 10)
 #define CONNECT_S 10
-#define GRACE_MS  10000
 
 /* ---- the connection -------------------------------------------------------- */
 
@@ -86,91 +81,11 @@ static int dial(uint16_t port, struct err *e)
 
 /* ---- the bytes ------------------------------------------------------------- */
 
-struct flow {
-    int from, to;
-    char *bytes;
-    size_t start, end;
-    bool at_end; /* no more will come */
-    bool done;   /* and that was told, or nobody wants it */
-};
-
-/* What one event may move. False: nothing was moved. */
-static bool move(struct flow *f)
-{
-    bool moved = false;
-
-    if (f->start == f->end && !f->at_end && !f->done) {
-        ssize_t n = recv(f->from, f->bytes, PIECE, MSG_DONTWAIT);
-
-        f->at_end = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
-        f->start = 0;
-        f->end = n > 0 ? (size_t)n : 0;
-        moved = n > 0;
-    }
-    if (f->start < f->end) {
-        ssize_t n =
-            send(f->to, f->bytes + f->start, f->end - f->start, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-        f->start += n > 0 ? (size_t)n : 0;
-        f->done |= n < 0 && errno != EAGAIN && errno != EINTR;
-    }
-    if (f->start == f->end && f->at_end && !f->done) {
-        f->done = true;
-        (void)shutdown(f->to, SHUT_WR);
-    }
-    return moved;
-}
-
-static bool is_full(const struct flow *f)
-{
-    return f->start < f->end;
-}
-
-/* One of the two as poll() is to see it. A closed one is ready for ever: it is looked at only
- * while there is something to be had of it. */
-static struct pollfd watch_end(const struct flow *in, const struct flow *out, bool closed)
-{
-    struct pollfd p = {.fd = in->from};
-
-    p.events |= !in->done && !in->at_end && !is_full(in) ? POLLIN : 0;
-    p.events |= !out->done && is_full(out) ? POLLOUT : 0;
-    if (closed && p.events == 0) {
-        p.fd = -1;
-    }
-    return p;
-}
-
-static void move_all(struct worker *w, struct flow *there, struct flow *back)
-{
-    bool closed[2] = {false, false};
-
-    while (!there->done || !back->done) {
-        struct pollfd fds[2] = {watch_end(there, back, closed[0]),
-                                watch_end(back, there, closed[1])};
-        bool moved;
-        int n = poll(fds, 2, closed[0] || closed[1] ? GRACE_MS : -1);
-
-        if (n == 0 || (n < 0 && errno != EINTR)) {
-            return;
-        }
-        for (int i = 0; n > 0 && i < 2; i++) {
-            closed[i] |= fds[i].fd >= 0 && (fds[i].revents & (POLLHUP | POLLERR)) != 0;
-        }
-        back->done |= closed[0]; /* nobody takes it */
-        there->done |= closed[1];
-        moved = move(there);
-        moved |= move(back);
-        if (moved) {
-            atomic_store(w->used_ms, clock_mono_ms());
-        }
-    }
-}
-
 static void run(struct worker *w, int port)
 {
-    struct flow there = {.from = w->fd, .to = port, .bytes = xmalloc(PIECE)};
-    struct flow back = {.from = port, .to = w->fd, .bytes = xmalloc(PIECE)};
     struct str early = str_skip(buf_str(w->in), w->used);
+    struct pollfd fds[2];
+    struct duplex d;
 
     /* The client need not wait for OK before it speaks. */
     while (early.len > 0) {
@@ -182,7 +97,18 @@ static void run(struct worker *w, int port)
         early = str_skip(early, (size_t)n);
     }
     buf_fini(w->in);
-    move_all(w, &there, &back);
+    duplex_init(&d, w->fd, port);
+    while (duplex_wants(&d, fds)) {
+        int n = poll(fds, 2, duplex_wait_ms(&d));
+
+        if (n == 0 || (n < 0 && errno != EINTR)) {
+            break;
+        }
+        if (n > 0 && duplex_move(&d, fds)) {
+            atomic_store(w->used_ms, clock_mono_ms());
+        }
+    }
+    duplex_fini(&d);
 }
 
 void tcp_serve(struct worker *w)

@@ -266,6 +266,15 @@ void boxes_end(struct boxes *bs, struct str id, struct str why)
         note("end", &e);
     }
     output_drop(bs->config->state_dir, id);
+    if (bs->on_end != NULL) {
+        bs->on_end(bs->on_end_arg, id, why.len > 0 ? why : S("it has ended"));
+    }
+}
+
+void boxes_on_end(struct boxes *bs, box_end_fn *fn, void *arg)
+{
+    bs->on_end = fn;
+    bs->on_end_arg = arg;
 }
 
 /* The reason in an ERR_GONE of a provider, without what our own sentence says already. */

@@ -47,6 +47,11 @@ struct box_view {
 struct boxes *boxes_new(const struct config *config, struct store *store, struct err *e);
 void boxes_free(struct boxes *bs);
 
+/* A box has ended, as far as this process learns of it: by itself, or it was deleted. */
+typedef void box_end_fn(void *arg, struct str id, struct str why);
+/* Who wants to know, on any thread; set once, before anything else is asked. */
+void boxes_on_end(struct boxes *bs, box_end_fn *fn, void *arg);
+
 /* Which box a caller means: exact id (also "provider:ref" and the first 12 digits of
  * an id), exact name, else the active one. Both empty: the active one. */
 struct box_want {

@@ -22,6 +22,8 @@ struct boxes {
     pthread_mutex_t lock;
     int64_t swept_ms; /* on clock_mono_ms(), 0: never; guarded by lock */
     bool has_left;    /* a box ended by itself: its remains are still there; guarded by lock */
+    box_end_fn *on_end;
+    void *on_end_arg;
 };
 
 /* Takes over the providers, which it closes. */

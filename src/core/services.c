@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "core/audit.h"
 #include "core/boxes.h"
+#include "core/forward.h"
 #include "core/metrics.h"
 #include "core/token.h"
 #include "core/transfer.h"
@@ -59,6 +60,8 @@ static int init(struct services *s, struct err *e)
         services_fini(s);
         return -1;
     }
+    s->forwards = forwards_new();
+    boxes_on_end(s->boxes, forwards_box_ended, s->forwards);
     /* As many again and some, for threads whose call is answered and which tidy up. */
     s->calls = pool_new("call", (2 * (unsigned)s->config->max_calls) + TIDYING);
     return 0;
@@ -87,6 +90,7 @@ void services_fini(struct services *s)
 {
     pool_free(s->calls);
     transfers_free(s->transfers);
+    forwards_free(s->forwards);
     boxes_free(s->boxes);
     audit_free(s->audit);
     tokens_free(s->tokens);

@@ -16,6 +16,7 @@ struct tokens;
 struct metrics;
 struct audit;
 struct transfers;
+struct forwards;
 
 struct services {
     struct config *config;
@@ -25,6 +26,7 @@ struct services {
     struct metrics *metrics;     /* of tool calls */
     struct audit *audit;         /* NULL: calls are not recorded */
     struct transfers *transfers; /* workers of background syncs that we started */
+    struct forwards *forwards;   /* local ports that lead into boxes */
     struct pool *calls;          /* runs tool calls; some more than twice max_calls threads */
 };
 

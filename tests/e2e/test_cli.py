@@ -19,7 +19,7 @@ def test_version_and_help(host):
     assert re.fullmatch(r"anybox \d+\.\d+\.\d+\n", version.stdout) and version.returncode == 0
     overview = host.run("help")
     assert overview.stdout == host.run("--help").stdout == host.run("-h").stdout
-    for command in "stdio", "run", "ls", "exec", "cp", "rm", "image", "key", "audit", "doctor", "demo", "tools", "config":
+    for command in "stdio", "run", "ls", "exec", "cp", "forward", "rm", "image", "key", "audit", "doctor", "demo", "tools", "config":
         assert re.search(rf"^  {command} ", overview.stdout, re.M)
         page = host.run("help", command)
         assert page.returncode == 0 and page.stdout.startswith(f"usage: anybox {command}")

@@ -3,9 +3,11 @@ import contextlib
 import os
 import pathlib
 import re
+import signal
 import socket
 import threading
 import time
+import urllib.request
 
 import pytest
 
@@ -150,7 +152,7 @@ def test_a_client_that_goes_while_much_comes_ends_it_there(one):
 
 def test_much_is_moved_with_little_memory(one):
     with listening(one), dial(one) as c:
-        size = 1 << 28
+        size = 1 << 29
         sender = threading.Thread(target=lambda: (send_much(c.sock, size), c.sock.shutdown(socket.SHUT_WR)))
         sender.start()
         got, most = 0, 0
@@ -203,3 +205,108 @@ def test_traffic_keeps_a_box_from_being_idle():
         assert box.alive()  # the last request is older than its idle time
         c.close()
         box.wait_gone(10)
+
+
+# ---- anybox forward ---------------------------------------------------------
+
+
+@contextlib.contextmanager
+def forwarding(host, *args):
+    """`anybox forward` with its URL's port; ended by Ctrl-C."""
+    process = host.popen("forward", *args, stdout=-1, stderr=-1, stdin=-3, text=True)
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("http://127.0.0.1:"), process.stderr.read()
+        yield process, int(line.rsplit(":", 1)[1])
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+
+def fetch(port, path=""):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10) as answer:
+        return answer.read()
+
+
+@pytest.fixture
+def web(box):
+    """A selected box with network none and a web server on port 8000 that shows its folder."""
+    assert box.tool("exec_bash", command="""
+        echo hello from the box > page.html
+        head -c 50000000 /dev/urandom > big
+        (python3 -u -m http.server 8000 > log 2>&1 &)
+        for i in $(seq 100); do grep -q Serving log && exit 0; sleep 0.1; done; exit 1""")["exit_code"] == 0
+    return box
+
+
+@pytest.mark.every_tier
+def test_a_web_server_in_a_box_without_network_is_seen(host, web):
+    name = web.tool("list_sandboxes")["sandboxes"][0]["sandbox_id"]
+    with forwarding(host, name, "0:8000") as (_, port):
+        assert fetch(port, "page.html") == b"hello from the box\n"
+        results = []
+        threads = [threading.Thread(target=lambda: results.append(len(fetch(port, "big")))) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert results == [50000000] * 4
+    with pytest.raises(OSError):
+        fetch(port, "page.html")
+
+
+def test_the_local_port_may_be_named(host, web):
+    box = web.tool("list_sandboxes")["sandboxes"][0]["sandbox_id"]
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        free = s.getsockname()[1]
+    with forwarding(host, box, f"{free}:8000") as (_, port):
+        assert port == free and fetch(port, "page.html")
+        taken = host.run("forward", box, f"{free}:8000")
+        assert taken.returncode == 1 and "taken" in taken.stderr
+
+
+def test_without_a_local_port_another_one_is_taken_where_the_same_is_not_free(host, web):
+    box = web.tool("list_sandboxes")["sandboxes"][0]["sandbox_id"]
+    with forwarding(host, box, "8000") as (_, first), forwarding(host, box, "8000") as (_, second):
+        assert first != second
+        assert fetch(first, "page.html") == fetch(second, "page.html")
+
+
+def test_what_nobody_listens_on_is_told_and_waited_for(host, box):
+    name = box.tool("list_sandboxes")["sandboxes"][0]["sandbox_id"]
+    with forwarding(host, name, "0:8001") as (process, port):
+        with pytest.raises(OSError):
+            fetch(port)
+        assert "nothing listens on port 8001" in process.stderr.readline()
+        box.tool("exec_bash", command="(python3 -u -m http.server 8001 > log 2>&1 &) ; "
+                 "until grep -q Serving log; do sleep 0.1; done")
+        assert b"log" in fetch(port)
+
+
+def test_it_ends_with_the_box(host, web):
+    box = web.tool("list_sandboxes")["sandboxes"][0]["sandbox_id"]
+    with forwarding(host, box, "0:8000") as (process, port):
+        with socket.create_connection(("127.0.0.1", port)) as held:
+            assert fetch(port, "page.html")
+            web.tool("delete_sandbox", sandbox_id=box)
+            assert process.wait(10) == 1
+            assert "gone" in process.stderr.read()
+            held.settimeout(10)
+            with contextlib.suppress(ConnectionResetError):
+                assert held.recv(1) == b""
+
+
+def test_wrong_uses_are_told(host, box):
+    name = box.tool("list_sandboxes")["sandboxes"][0]["sandbox_id"]
+    for args, status, word in (([], 2, "BOX"), ([name], 2, "PORT"), ([name, "x"], 2, "port"),
+                               ([name, "0"], 2, "port"), ([name, "70000"], 2, "port"),
+                               ([name, "1:2:3"], 2, "port"), ([name, "-1:80"], 2, "port"),
+                               (["no-such-box", "80"], 1, "no-such-box")):
+        got = host.run("forward", *args)
+        assert got.returncode == status and word in got.stderr and got.stdout == "", args
