@@ -133,7 +133,34 @@ static void send_withdrawal(struct running *r, const struct waiting *w)
     running_send(r, buf_str(&out), SEND_MESSAGE);
 }
 
-static int ask_one(struct running *r, struct question *q, struct err *e)
+/* Folders are asked for once, and again when the client says that they changed: by many calls,
+ * most of which do not need them. A copy, because of the reference count. */
+static json_t *known_roots(struct peer *p, unsigned *era)
+{
+    LOCKED(&p->lock);
+    *era = p->roots_era;
+    return json_deep_copy(p->roots);
+}
+
+/* No answer is one too: who gave none in two minutes is not waited for again. */
+static void keep_roots(struct peer *p, const json_t *answer, unsigned era)
+{
+    LOCKED(&p->lock);
+    if (p->roots_era == era) {
+        json_decref(p->roots);
+        p->roots = answer != NULL ? json_deep_copy(answer) : json_object();
+    }
+}
+
+void ask_roots_changed(struct peer *p)
+{
+    LOCKED(&p->lock);
+    p->roots_era++;
+    json_decref(p->roots);
+    p->roots = NULL;
+}
+
+static int ask_client(struct running *r, struct question *q, struct err *e)
 {
     struct waiting w;
     struct pollfd answered;
@@ -157,6 +184,25 @@ static int ask_one(struct running *r, struct question *q, struct err *e)
     }
     json_decref(answer);
     return ready < 0 ? -1 : 0;
+}
+
+static int ask_one(struct running *r, struct question *q, struct err *e)
+{
+    unsigned era = 0;
+    json_t *known = q->kind == CAN_ROOTS ? known_roots(r->peer, &era) : NULL;
+
+    if (known != NULL) {
+        q->answer = known;
+        keep_answer(r, q, known);
+        return 0;
+    }
+    if (ask_client(r, q, e) < 0) {
+        return -1;
+    }
+    if (q->kind == CAN_ROOTS) {
+        keep_roots(r->peer, q->answer, era);
+    }
+    return 0;
 }
 
 static int ask_now(struct running *r, struct question *questions, size_t n, struct err *e)

@@ -169,13 +169,17 @@ static void on_request(struct peer *p, struct batch *b, const struct rpc_msg *ms
     method->run(&x);
 }
 
-/* A cancellation says only which request it means: it is good for both eras. All other
- * notifications tell nothing that we need. */
+/* A cancellation says only which request it means: it is good for both eras. Of the other
+ * notifications only the one about roots tells something that we need. */
 static void on_notification(struct peer *p, const struct rpc_msg *msg)
 {
     const json_t *id = js_get(msg->params, "requestId");
     struct str raw_id;
 
+    if (str_eq(msg->method, S("notifications/roots/list_changed"))) {
+        ask_roots_changed(p);
+        return;
+    }
     if (!str_eq(msg->method, S("notifications/cancelled")) || id == NULL) {
         return;
     }

@@ -55,6 +55,7 @@ bool peer_close(struct peer *p, int64_t grace_ms)
 void peer_fini(struct peer *p)
 {
     listen_forget(p);
+    json_decref(p->roots);
     (void)pthread_cond_destroy(&p->idle);
     (void)pthread_mutex_destroy(&p->lock);
 }

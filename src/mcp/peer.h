@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <jansson.h>
+
 #include "base/list.h"
 #include "base/str.h"
 #include "core/boxes.h"
@@ -43,10 +45,12 @@ struct peer {
     struct scope *scope;
     struct str link_base; /* for struct call; lives as long as the peer */
     pthread_mutex_t lock;
-    int legacy;          /* enum revision that initialize agreed on, 0 before; guarded by lock */
-    unsigned can;        /* enum client_can, as told by initialize; guarded by lock */
-    int level;           /* enum call_level, by logging/setLevel; guarded by lock */
-    struct list calls;   /* struct running.link: calls under way; guarded by lock */
+    int legacy;         /* enum revision that initialize agreed on, 0 before; guarded by lock */
+    unsigned can;       /* enum client_can, as told by initialize; guarded by lock */
+    int level;          /* enum call_level, by logging/setLevel; guarded by lock */
+    struct list calls;  /* struct running.link: calls under way; guarded by lock */
+    json_t *roots;      /* its answer to roots/list, until it says that they changed; or NULL ... */
+    unsigned roots_era; /* ... which this counts; both guarded by lock. See ask.c */
     pthread_cond_t idle; /* calls became empty */
 };
 

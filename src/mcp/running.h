@@ -80,5 +80,7 @@ int ask_resume(struct running *r, struct err *e) MUST_CHECK;
 void ask_add_result(struct running *r, struct buf *out);
 /* A client's answer, to whoever waits for it; one that nobody does is ignored. */
 void ask_answered(struct peer *p, json_t *message);
+/* The client's folders are others now: they are asked for again when they are needed. */
+void ask_roots_changed(struct peer *p);
 
 #endif

@@ -27,6 +27,20 @@ struct box_args {
         .max = BOX_WORD_MAX, .help = "instead of sandbox_id",                                      \
     }
 #define PARAM_BOX(args) PARAM_BOX_ID(args), PARAM_BOX_NAME(args)
+/* Both, of which one is shown: for tools whose users have known the name only, and in lists that
+ * must be short. */
+#define PARAM_BOX_SHORT(args)                                                                      \
+    {                                                                                              \
+        .name = "sandbox_name",                                                                    \
+        .type = PARAM_STRING,                                                                      \
+        .offset = offsetof(args, box.name),                                                        \
+        .max = BOX_WORD_MAX,                                                                       \
+        .help = "default: the active one",                                                         \
+    },                                                                                             \
+    {                                                                                              \
+        .name = "sandbox_id", .type = PARAM_STRING, .offset = offsetof(args, box.id),              \
+        .max = BOX_WORD_MAX, .help = "instead of sandbox_name", .hidden = true,                    \
+    }
 
 struct box_want answer_want(const struct box_args *box);
 

@@ -206,9 +206,13 @@ static void set_fallback(const struct param *p, void *at)
         }
         break;
     case PARAM_STRINGS:
-    case PARAM_ENV: break;
+    case PARAM_ENV:
+    case PARAM_OBJECTS: break;
     }
 }
+
+static int decode_objects(const struct param *p, json_t *v, struct arena *a, struct object_list *to,
+                          struct err *e);
 
 static int set_value(const struct param *p, json_t *v, struct arena *a, void *at, struct err *e)
 {
@@ -220,6 +224,7 @@ static int set_value(const struct param *p, json_t *v, struct arena *a, void *at
     case PARAM_SIZE: return decode_size(p, v, a, at, e);
     case PARAM_STRINGS: return decode_strings(p, v, a, at, e);
     case PARAM_ENV: return decode_env(p, v, a, at, e);
+    case PARAM_OBJECTS: return decode_objects(p, v, a, at, e);
     }
     return err_set(e, ERR_BUG, "%s has a type that nothing decodes", p->name);
 }
@@ -286,6 +291,35 @@ static int decode_object(const struct tool *t, json_t *arguments, struct arena *
                            STR_ARG(unknown_text(t, arguments, arena)));
         }
     }
+    return 0;
+}
+
+/* A list of objects, or one of them. */
+static int decode_objects(const struct param *p, json_t *v, struct arena *a, struct object_list *to,
+                          struct err *e)
+{
+    const struct tool fields = {.params = p->fields, .n_params = p->n_fields};
+    json_t *list own_json = json_is_string(v) ? decode_nested(v) : json_incref(v);
+    bool one = json_is_object(list);
+    size_t n = one ? 1 : json_array_size(list);
+    char *items = arena_alloc(a, n, p->fields_size);
+
+    if (!one && !json_is_array(list)) {
+        return err_set(e, ERR_INVALID, "%s must be a list of objects, not %s", p->name,
+                       decode_type_name(v));
+    }
+    for (size_t i = 0; i < n; i++) {
+        json_t *item = one ? list : json_array_get(list, i);
+
+        if (!json_is_object(item)) {
+            return err_set(e, ERR_INVALID, "%s[%zu] must be an object, not %s", p->name, i,
+                           decode_type_name(item));
+        }
+        if (decode_object(&fields, item, a, items + i * p->fields_size, e) < 0) {
+            return err_wrap(e, "%s[%zu]", p->name, i);
+        }
+    }
+    *to = (struct object_list){.items = items, .n = n};
     return 0;
 }
 

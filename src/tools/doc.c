@@ -14,6 +14,7 @@ static const char *type_word(const struct param *p)
     case PARAM_SIZE: return "size";
     case PARAM_STRINGS: return "list of strings";
     case PARAM_ENV: return "object of strings";
+    case PARAM_OBJECTS: return "list of objects";
     }
     return "";
 }
@@ -50,6 +51,12 @@ static void add_param(struct buf *out, const struct param *p)
     add_prose(out, p->help);
     for (size_t i = 0; p->choices != NULL && p->choices[i] != NULL; i++) {
         buf_addf(out, "%s`%s`", i == 0 ? ": " : ", ", p->choices[i]);
+    }
+    for (size_t i = 0; i < p->n_fields; i++) {
+        buf_addf(out, "%s`%s` (%s%s: ", i == 0 ? ": " : ", ", p->fields[i].name,
+                 type_word(&p->fields[i]), p->fields[i].required ? ", required" : "");
+        add_prose(out, p->fields[i].help);
+        buf_addc(out, ')');
     }
     if (p->hidden) {
         buf_add(out, S(" (accepted, not shown)"));

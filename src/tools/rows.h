@@ -8,6 +8,7 @@ extern const struct tool tool_cancel_file_transfer_task;
 extern const struct tool tool_check_file_transfer_task;
 extern const struct tool tool_create_sandbox;
 extern const struct tool tool_delete_sandbox;
+extern const struct tool tool_download_files;
 extern const struct tool tool_exec_bash;
 extern const struct tool tool_execute_terminal_command;
 extern const struct tool tool_get_active_sandbox;
@@ -16,6 +17,11 @@ extern const struct tool tool_list_sandboxes;
 extern const struct tool tool_read_remote_file;
 extern const struct tool tool_run_command;
 extern const struct tool tool_select_sandbox;
+extern const struct tool tool_sync_local_to_remote;
+extern const struct tool tool_sync_local_to_remote_background;
+extern const struct tool tool_sync_remote_to_local;
+extern const struct tool tool_upload_file_to_sandbox;
+extern const struct tool tool_upload_files;
 extern const struct tool tool_write_remote_file;
 
 #endif

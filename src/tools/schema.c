@@ -10,7 +10,8 @@ static const char *schema_type(enum param_type type)
     case PARAM_INTEGER: return "integer";
     case PARAM_NUMBER: return "number";
     case PARAM_BOOLEAN: return "boolean";
-    case PARAM_STRINGS: return "array";
+    case PARAM_STRINGS:
+    case PARAM_OBJECTS: return "array";
     case PARAM_ENV: return "object";
     }
     return "string";
@@ -35,10 +36,13 @@ static json_t *schema_default(const struct param *p)
         return json_real(number);
     case PARAM_SIZE:
     case PARAM_STRINGS:
-    case PARAM_ENV: return NULL;
+    case PARAM_ENV:
+    case PARAM_OBJECTS: return NULL;
     }
     return NULL;
 }
+
+static json_t *schema_object(const struct param *params, size_t n);
 
 static json_t *schema_param(const struct param *p)
 {
@@ -51,6 +55,9 @@ static json_t *schema_param(const struct param *p)
     }
     if (p->type == PARAM_STRINGS) {
         (void)json_object_set_new(o, "items", json_pack("{s:s}", "type", "string"));
+    }
+    if (p->type == PARAM_OBJECTS) {
+        (void)json_object_set_new(o, "items", schema_object(p->fields, p->n_fields));
     }
     if (p->type == PARAM_ENV) {
         (void)json_object_set_new(o, "additionalProperties", json_pack("{s:s}", "type", "string"));
@@ -66,14 +73,14 @@ static json_t *schema_param(const struct param *p)
     return o;
 }
 
-json_t *tool_schema(const struct tool *t)
+static json_t *schema_object(const struct param *params, size_t n)
 {
     json_t *properties = json_object();
     json_t *required = json_array();
     json_t *schema = json_pack("{s:s, s:o}", "type", "object", "properties", properties);
 
-    for (size_t i = 0; i < t->n_params; i++) {
-        const struct param *p = &t->params[i];
+    for (size_t i = 0; i < n; i++) {
+        const struct param *p = &params[i];
 
         if (p->hidden) {
             continue;
@@ -88,4 +95,9 @@ json_t *tool_schema(const struct tool *t)
     }
     json_decref(required);
     return schema;
+}
+
+json_t *tool_schema(const struct tool *t)
+{
+    return schema_object(t->params, t->n_params);
 }

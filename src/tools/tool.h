@@ -34,10 +34,16 @@ enum param_type {
     PARAM_SIZE,    /* int64_t bytes: 1048576 or "512m"; shown as a string */
     PARAM_STRINGS, /* struct str_list */
     PARAM_ENV,     /* struct str_list of "KEY=value", from an object */
+    PARAM_OBJECTS, /* struct object_list, each by the parameter's own table */
 };
 
 struct str_list {
     const struct str *items;
+    size_t n;
+};
+
+struct object_list {
+    const void *items; /* structs of fields_size bytes, one behind the other */
     size_t n;
 };
 
@@ -49,7 +55,9 @@ struct param {
     const char *fallback_text;  /* strings that are absent; and numbers as text */
     const char *const *choices; /* strings: NULL-terminated list, becomes an enum */
     const char *help;
-    const char *too_long; /* strings: what to do instead, ends the sentence; may be NULL */
+    const char *too_long;       /* strings: what to do instead, ends the sentence; may be NULL */
+    const struct param *fields; /* objects: what is in each */
+    size_t n_fields, fields_size;
     enum param_type type;
     bool required;
     bool hidden; /* accepted, not in the schema (aliases, seldom needed) */

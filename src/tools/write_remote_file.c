@@ -1,6 +1,4 @@
 /* write_remote_file.c - a whole file into a box: the old one or the new one, never half. */
-#include <string.h>
-
 #include "tools/base64.h"
 #include "tools/files.h"
 #include "tools/rows.h"
@@ -15,97 +13,37 @@ struct args {
 
 struct writing {
     struct str path, bytes;
-    size_t at;
     mode_t mode;
     enum write_flags flags;
     int64_t size;
 };
 
-static ssize_t read_content(void *arg, char *to, size_t cap, struct err *e)
-{
-    struct writing *w = arg;
-    struct str left = str_head(str_skip(w->bytes, w->at), cap);
-
-    (void)e;
-    if (left.len > 0) {
-        memcpy(to, left.p, left.len);
-    }
-    w->at += left.len;
-    return (ssize_t)left.len;
-}
-
 static int write_file(void *arg, struct call *c, struct box *b, struct str id, struct err *e)
 {
     struct writing *w = arg;
-    struct source source = {.read = read_content, .arg = w, .fd = -1};
-    struct file_info info = {0};
 
     (void)id;
-    w->at = 0;
-    if (box_file_write(b, c->ctx, w->path, w->mode, w->flags, &source, &info, e) < 0) {
-        if (e->kind == ERR_NOT_FOUND && !(w->flags & FILE_PARENTS)) {
-            return err_set(e, ERR_NOT_FOUND,
-                           "the folder of \"%.*s\" does not exist in the sandbox; leave "
-                           "create_parents out to have it made",
-                           STR_ARG(str_head(w->path, 256)));
-        }
-        return files_explain(c, b, w->path, FILE_REGULAR, e);
-    }
-    w->size = info.size;
-    return 0;
-}
-
-/* "755", "0755" and "0o755". */
-static int parse_mode(struct str text, mode_t *out, struct err *e)
-{
-    struct str digits = str_trim(text);
-    mode_t mode = 0;
-
-    if (digits.len == 0) {
-        *out = 0;
+    if (files_write(c, b, w->path, w->bytes, w->mode, w->flags, &w->size, e) == 0) {
         return 0;
     }
-    if (str_starts(digits, S("0o"))) {
-        digits = str_skip(digits, 2);
+    if (e->kind == ERR_NOT_FOUND && !(w->flags & FILE_PARENTS)) {
+        return err_set(e, ERR_NOT_FOUND,
+                       "the folder of \"%.*s\" does not exist in the sandbox; leave "
+                       "create_parents out to have it made",
+                       STR_ARG(str_head(w->path, 256)));
     }
-    for (size_t i = 0; i < digits.len; i++) {
-        if (digits.len > 5 || digits.p[i] < '0' || digits.p[i] > '7') {
-            return err_set(e, ERR_INVALID,
-                           "mode must be permissions in octal such as \"644\" or \"755\", not "
-                           "\"%.*s\"",
-                           STR_ARG(str_head(text, 20)));
-        }
-        mode = mode << 3 | (mode_t)(digits.p[i] - '0');
-    }
-    if (digits.len == 0 || mode == 0 || mode > 07777) {
-        return err_set(e, ERR_INVALID, "mode must be from \"1\" to \"7777\" in octal, not \"%.*s\"",
-                       STR_ARG(str_head(text, 20)));
-    }
-    *out = mode;
-    return 0;
+    return files_explain(c, b, w->path, FILE_REGULAR, e);
 }
 
 static int prepare(struct call *c, const struct args *args, struct writing *w, struct err *e)
 {
-    struct str typed = str_trim(args->remote_path);
-
-    if (typed.len == 0 || str_ends(typed, S("/"))) {
-        return err_set(e, ERR_INVALID,
-                       "remote_path must name a file, not \"%.*s\"; give the folder and the file's "
-                       "name",
-                       STR_ARG(str_head(typed, 256)));
+    if (files_target(c, args->remote_path, &w->path, e) < 0) {
+        return err_wrap(e, "remote_path");
     }
-    if (str_starts(typed, S("output:"))) {
-        return err_set(e, ERR_INVALID,
-                       "kept outputs can only be read; use \"./%.*s\" for a file "
-                       "of that name",
-                       STR_ARG(str_head(typed, 256)));
-    }
-    w->path = files_path(c->ctx->arena, typed);
     w->bytes = args->content;
     w->flags = (enum write_flags)((args->create_parents ? FILE_PARENTS : 0) |
                                   (args->append ? FILE_APPEND : 0));
-    if (parse_mode(args->mode, &w->mode, e) < 0) {
+    if (files_mode(args->mode, &w->mode, e) < 0) {
         return -1;
     }
     if (str_eq(args->encoding, S("base64")) &&

@@ -32,6 +32,7 @@ static void check_param(const struct param *p, const char *args)
 {
     const void *at = args + p->offset;
     const struct str_list *list = at;
+    const struct object_list *objects = at;
     int64_t value;
 
     switch (p->type) {
@@ -48,6 +49,14 @@ static void check_param(const struct param *p, const char *args)
         for (size_t i = 0; i < list->n; i++) {
             require(touch(list->items[i]) == 0);
             require(p->type != PARAM_ENV || str_has(list->items[i], '='));
+        }
+        break;
+    case PARAM_OBJECTS:
+        for (size_t i = 0; i < p->n_fields * objects->n; i++) {
+            size_t item = i / p->n_fields;
+
+            check_param(&p->fields[i % p->n_fields],
+                        (const char *)objects->items + item * p->fields_size);
         }
         break;
     }

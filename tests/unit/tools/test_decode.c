@@ -9,6 +9,27 @@ struct probe {
     double number;
     bool flag;
     struct str_list list, env;
+    struct object_list parts;
+};
+
+struct part {
+    struct str name;
+    int64_t count;
+};
+
+static const struct param part_params[] = {
+    {.name = "name",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct part, name),
+     .required = true,
+     .help = "which"},
+    {.name = "count",
+     .type = PARAM_INTEGER,
+     .offset = offsetof(struct part, count),
+     .min = 1,
+     .max = 9,
+     .fallback = 3,
+     .help = "how many"},
 };
 
 static const char *const choices[] = {"none", "internet", NULL};
@@ -71,6 +92,13 @@ static const struct param params[] = {
      .offset = offsetof(struct probe, list),
      .help = "which"},
     {.name = "env", .type = PARAM_ENV, .offset = offsetof(struct probe, env), .help = "variables"},
+    {.name = "parts",
+     .type = PARAM_OBJECTS,
+     .offset = offsetof(struct probe, parts),
+     .fields = part_params,
+     .n_fields = COUNTOF(part_params),
+     .fields_size = sizeof(struct part),
+     .help = "parts"},
 };
 
 static const struct tool probe_tool = {
@@ -189,6 +217,48 @@ static void sizes_numbers_lists_and_environments(void **state)
     assert_str(p->env.items[1], S("B="));
 }
 
+static void lists_of_objects_are_read_by_their_own_table(void **state)
+{
+    static const char *const same[] = {
+        "{\"text\":\"t\",\"parts\":[{\"name\":\"a\"},{\"name\":\"b\",\"count\":\"5\",\"x\":1}]}",
+        "{\"text\":\"t\",\"parts\":\"[{\\\"name\\\":\\\"a\\\"},{\\\"name\\\":\\\"b\\\","
+        "\\\"count\\\":5}]\"}",
+    };
+    static const struct {
+        const char *text, *says;
+    } wrong[] = {
+        {"{\"text\":\"t\",\"parts\":[{}]}", "parts[0]: name is required"},
+        {"{\"text\":\"t\",\"parts\":[{\"name\":\"a\"},7]}", "parts[1] must be an object"},
+        {"{\"text\":\"t\",\"parts\":[{\"name\":\"a\",\"count\":0}]}", "parts[0]: count must be"},
+        {"{\"text\":\"t\",\"parts\":\"x\"}", "parts must be a list of objects"},
+        {"{\"text\":\"t\",\"parts\":7}", "parts must be a list of objects"},
+    };
+    struct arena a own_arena = {0};
+    struct err e = {0};
+
+    (void)state;
+    arena_init(&a, 1 << 20);
+    for (size_t i = 0; i < COUNTOF(same); i++) {
+        const struct object_list *l = &decoded(same[i], &a)->parts;
+        const struct part *parts = l->items;
+
+        assert_int_equal(l->n, 2);
+        assert_str(parts[0].name, S("a"));
+        assert_int_equal(parts[0].count, 3);
+        assert_str(parts[1].name, S("b"));
+        assert_int_equal(parts[1].count, 5);
+    }
+    assert_int_equal(decoded("{\"text\":\"t\",\"parts\":{\"name\":\"a\"}}", &a)->parts.n, 1);
+    assert_int_equal(decoded("{\"text\":\"t\",\"parts\":[]}", &a)->parts.n, 0);
+    for (size_t i = 0; i < COUNTOF(wrong); i++) {
+        assert_null(decode(wrong[i].text, &a, &e));
+        assert_int_equal(e.kind, ERR_INVALID);
+        if (strstr(e.msg, wrong[i].says) == NULL) {
+            fail_msg("%s: %s", wrong[i].text, e.msg);
+        }
+    }
+}
+
 static void numbers_and_booleans_become_text_in_an_environment(void **state)
 {
     struct arena a own_arena = {0};
@@ -299,6 +369,7 @@ int main(void)
         cmocka_unit_test(what_old_clients_send_is_taken),
         cmocka_unit_test(an_alias_stands_for_its_parameter),
         cmocka_unit_test(sizes_numbers_lists_and_environments),
+        cmocka_unit_test(lists_of_objects_are_read_by_their_own_table),
         cmocka_unit_test(numbers_and_booleans_become_text_in_an_environment),
         cmocka_unit_test(wrong_arguments_answer_a_sentence),
         cmocka_unit_test(long_values_are_not_repeated_in_the_sentence),

@@ -88,7 +88,7 @@ static void parameters_lie_inside_their_struct(void **state)
         [PARAM_STRING] = sizeof(struct str),   [PARAM_INTEGER] = sizeof(int64_t),
         [PARAM_NUMBER] = sizeof(double),       [PARAM_BOOLEAN] = sizeof(bool),
         [PARAM_SIZE] = sizeof(int64_t),        [PARAM_STRINGS] = sizeof(struct str_list),
-        [PARAM_ENV] = sizeof(struct str_list),
+        [PARAM_ENV] = sizeof(struct str_list), [PARAM_OBJECTS] = sizeof(struct object_list),
     };
 
     (void)state;
