@@ -146,23 +146,20 @@ static int add_names(struct file_job *j, struct str body, struct entries *es, st
 {
     struct sftp_in in = {.rest = body};
 
-    for (uint32_t n = sftp_get_u32(&in); n > 0 && !in.bad; n--) {
-        struct str name = sftp_get_text(&in);
+    for (uint32_t n = sftp_get_u32(&in); n > 0; n--) {
         struct file_info info = {0};
 
-        (void)sftp_get_text(&in);
-        sftp_get_attrs(&in, &info);
-        if (in.bad || str_eq(name, S(".")) || str_eq(name, S(".."))) {
-            continue;
-        }
-        if (name.len == 0 || str_has(name, '/') || es->n >= ENTRIES_MAX) {
+        if (!sftp_get_name(&in, &info) || es->n >= ENTRIES_MAX) {
             return sftp_bad(j->sftp, e);
+        }
+        if (str_eq(info.path, S(".")) || str_eq(info.path, S(".."))) {
+            continue;
         }
         if (es->n == es->cap) {
             es->cap = es->cap > 0 ? es->cap * 2 : 64;
             es->items = xrealloc(es->items, es->cap, sizeof(*es->items));
         }
-        info.path = arena_str(j->ctx->arena, name);
+        info.path = arena_str(j->ctx->arena, info.path);
         es->items[es->n++] = info;
     }
     return in.bad ? sftp_bad(j->sftp, e) : 0;

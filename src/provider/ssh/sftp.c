@@ -9,15 +9,10 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
-#define IDLE_MAX   2
-#define VERSION    3
-#define SILENT_MS  60000
-#define NOISE_MAX  (64u << 10) /* of a login shell */
-#define ATTR_SIZE  0x1u
-#define ATTR_OWNER 0x2u
-#define ATTR_MODE  0x4u
-#define ATTR_TIMES 0x8u
-#define ATTR_MORE  0x80000000u
+#define IDLE_MAX  2
+#define VERSION   3
+#define SILENT_MS 60000
+#define NOISE_MAX (64u << 10) /* of a login shell */
 
 /* ---- building ---------------------------------------------------------------------------- */
 
@@ -136,21 +131,13 @@ int sftp_send(struct sftp *s, const struct ctx *ctx, struct err *e)
 int sftp_get(struct sftp *s, const struct ctx *ctx, struct sftp_packet *out, struct err *e)
 {
     for (;;) {
-        struct sftp_in in = {.rest = str_skip(buf_str(&s->in), s->in_at)};
-        uint32_t length = sftp_get_u32(&in);
+        ssize_t used = sftp_cut(str_skip(buf_str(&s->in), s->in_at), out);
 
-        if (!in.bad && (length < 5 || length > SFTP_PACKET_MAX + 1024)) {
+        if (used < 0) {
             return sftp_bad(s, e);
         }
-        if (!in.bad && in.rest.len >= length) {
-            s->in_at += sizeof(length) + length;
-            out->type = (enum sftp_type)(unsigned char)in.rest.p[0];
-            out->body = str_skip(str_head(in.rest, length), 1);
-            struct sftp_in body = {.rest = out->body};
-            out->id = sftp_get_u32(&body);
-            if (out->type != SFTP_VERSION) {
-                out->body = body.rest;
-            }
+        if (used > 0) {
+            s->in_at += (size_t)used;
             return 0;
         }
         if (pull(s, ctx, true, e) < 0) {
@@ -166,103 +153,6 @@ int sftp_ask(struct sftp *s, const struct ctx *ctx, uint32_t id, struct sftp_pac
         return -1;
     }
     return out->id == id ? 0 : sftp_bad(s, e);
-}
-
-/* ---- reading ----------------------------------------------------------------------------- */
-
-uint32_t sftp_get_u32(struct sftp_in *in)
-{
-    uint32_t big;
-
-    if (in->bad || in->rest.len < sizeof(big)) {
-        in->bad = true;
-        return 0;
-    }
-    memcpy(&big, in->rest.p, sizeof(big));
-    in->rest = str_skip(in->rest, sizeof(big));
-    return be32toh(big);
-}
-
-uint64_t sftp_get_u64(struct sftp_in *in)
-{
-    uint64_t high = sftp_get_u32(in);
-
-    return high << 32 | sftp_get_u32(in);
-}
-
-struct str sftp_get_text(struct sftp_in *in)
-{
-    uint32_t len = sftp_get_u32(in);
-
-    if (in->bad || in->rest.len < len) {
-        in->bad = true;
-        return STR_EMPTY;
-    }
-    struct str text = str_head(in->rest, len);
-    in->rest = str_skip(in->rest, len);
-    return text;
-}
-
-static enum file_type type_of(mode_t mode)
-{
-    if (S_ISDIR(mode)) {
-        return FILE_DIR;
-    }
-    if (S_ISLNK(mode)) {
-        return FILE_SYMLINK;
-    }
-    return S_ISREG(mode) ? FILE_REGULAR : FILE_OTHER;
-}
-
-void sftp_get_attrs(struct sftp_in *in, struct file_info *out)
-{
-    uint32_t flags = sftp_get_u32(in);
-
-    out->size = flags & ATTR_SIZE ? (int64_t)sftp_get_u64(in) : 0;
-    if (flags & ATTR_OWNER) {
-        (void)sftp_get_u64(in);
-    }
-    mode_t mode = flags & ATTR_MODE ? sftp_get_u32(in) : S_IFREG | 0644;
-    out->type = type_of(mode);
-    out->mode = mode & 07777;
-    out->mtime_s = 0;
-    if (flags & ATTR_TIMES) {
-        (void)sftp_get_u32(in);
-        out->mtime_s = sftp_get_u32(in);
-    }
-    for (uint32_t n = flags & ATTR_MORE ? sftp_get_u32(in) : 0; n > 0 && !in->bad; n--) {
-        (void)sftp_get_text(in);
-        (void)sftp_get_text(in);
-    }
-}
-
-enum sftp_status sftp_status_of(const struct sftp_packet *p)
-{
-    struct sftp_in in = {.rest = p->body};
-
-    return p->type == SFTP_STATUS ? (enum sftp_status)sftp_get_u32(&in) : SFTP_FAILURE;
-}
-
-int sftp_fail(const struct sftp_packet *p, const char *doing, struct str path, struct err *e)
-{
-    struct sftp_in in = {.rest = p->body};
-    struct str shown = str_head(path, 256);
-    enum sftp_status status = (enum sftp_status)sftp_get_u32(&in);
-    struct str said = str_head(sftp_get_text(&in), 128);
-
-    if (p->type != SFTP_STATUS) {
-        return err_set(e, ERR_PROTOCOL, "the host's sftp server gave an answer that does not fit");
-    }
-    if (status == SFTP_NO_SUCH_FILE) {
-        return err_set(e, ERR_NOT_FOUND, "cannot %s %.*s: no such file or folder", doing,
-                       STR_ARG(shown));
-    }
-    if (status == SFTP_PERMISSION_DENIED) {
-        return err_set(e, ERR_DENIED, "cannot %s %.*s: permission denied on the host", doing,
-                       STR_ARG(shown));
-    }
-    return err_set(e, ERR_SYSTEM, "cannot %s %.*s: the host's sftp server says \"%.*s\"", doing,
-                   STR_ARG(shown), STR_ARG(said));
 }
 
 int sftp_bad(struct sftp *s, struct err *e)

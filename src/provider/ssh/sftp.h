@@ -102,6 +102,11 @@ int sftp_ask(struct sftp *s, const struct ctx *ctx, uint32_t id, struct sftp_pac
 /* How much a READ or WRITE may carry here: asked once, for files that are worth it. */
 int sftp_learn_block(struct sftp *s, const struct ctx *ctx, struct err *e) MUST_CHECK;
 
+/* ---- sftp_read.c: pure --------------------------------------------------------------- */
+
+/* The packet that these bytes begin with: how many it takes, 0 when it is not whole yet, -1 when
+ * it can be none. */
+ssize_t sftp_cut(struct str bytes, struct sftp_packet *out);
 /* Reading: beyond the end they give 0 and "", and *bad becomes true. */
 struct sftp_in {
     struct str rest;
@@ -112,6 +117,9 @@ uint64_t sftp_get_u64(struct sftp_in *in);
 struct str sftp_get_text(struct sftp_in *in);
 void sftp_get_attrs(struct sftp_in *in, struct file_info *out);
 
+/* A file's name and what it is, of a NAME packet. False: the packet ends before. A name that
+ * could lead elsewhere, empty or with a '/', is bad. */
+bool sftp_get_name(struct sftp_in *in, struct file_info *out);
 /* The status of a STATUS packet, else SFTP_FAILURE. */
 enum sftp_status sftp_status_of(const struct sftp_packet *p);
 /* Fails with what a STATUS packet says about this path. */
