@@ -7,7 +7,7 @@
 #   make docs     docs/tools.md, docs/config.md       make test-sdk official SDK clients
 #   make format   clang-format                        make test-vm  in a virtual machine
 #   make clean                                        make conformance  the official MCP suite
-#                                                     make test-browser  /docs in chromium
+#   make agents   boxinit for ARM hosts               make test-browser  /docs in chromium
 #
 # Each target first installs the Debian packages it lacks (scripts/setup.sh).
 
@@ -26,7 +26,7 @@ DOC     = $(DESTDIR)$(PREFIX)/share/doc/anybox
 APPARMOR_DIR ?= /etc/apparmor.d
 PROFILE = $(APPARMOR_DIR)/anybox-boxinit
 
-.PHONY: all build-tests run test check fuzz bench install uninstall dist docs format clean test-sdk test-vm test-browser conformance build-it
+.PHONY: all build-tests run test check fuzz bench install uninstall dist docs format clean test-sdk test-vm test-browser conformance agents build-it
 all: build-it
 
 build-it:
@@ -36,6 +36,10 @@ build-it:
 # Also the program with the conformance suite's fixtures, which tests use.
 build-tests: build-it
 	@scripts/build.sh build -- anybox boxinit anybox-conformance
+
+# Optional: the agent for SSH hosts with another processor.
+agents:
+	@scripts/agents.sh
 
 run: build-it
 	@build/anybox demo
@@ -75,6 +79,8 @@ install:
 	install -d $(BIN) $(LIBEXEC) $(DOC)
 	install -m 755 build/anybox $(BIN)/anybox
 	install -m 755 build/boxinit $(LIBEXEC)/boxinit
+	for agent in build/boxinit-*; do \
+	    if [ -f $$agent ]; then install -m 755 $$agent $(LIBEXEC)/ || exit 1; fi; done
 	for name in $(LINKS); do ln -sfn anybox $(BIN)/$$name; done
 	for file in README.md README.zh-CN.md NEWS.md SECURITY.md LICENSE docs/*.md; do \
 	    if [ -f $$file ]; then install -m 644 $$file $(DOC)/ || exit 1; fi; done

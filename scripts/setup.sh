@@ -5,6 +5,7 @@
 #   build  compile and run      check  analyzers, other compiler, fuzzers
 #   test   make test            sdk    the official SDKs' clients
 #                               browser  chromium, for /docs
+#                               agents   boxinit for other processors
 #
 # As an ordinary user it asks sudo; without sudo it says what root has to run.
 # Where there is no dpkg it leaves everything to the build, which names what it lacks.
@@ -17,9 +18,10 @@ test="$build libcmocka-dev python3-pytest python3-pytest-timeout
 check="$test clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev llvm-14"
 sdk="$build nodejs npm"
 browser="$test chromium"
+agents="$build gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 
 usage() {
-    echo "usage: setup.sh build|test|check|sdk|browser" >&2
+    echo "usage: setup.sh build|test|check|sdk|browser|agents" >&2
     exit 2
 }
 
@@ -42,6 +44,7 @@ for what in "$@"; do
     check) wanted="$wanted $check" ;;
     sdk) wanted="$wanted $sdk" ;;
     browser) wanted="$wanted $browser" ;;
+    agents) wanted="$wanted $agents" ;;
     *) usage ;;
     esac
 done

@@ -130,10 +130,8 @@ NORETURN static void stay(const struct agent_args *args, int place, int lock, in
     process_reset_signals();
     (void)signal(SIGPIPE, SIG_IGN);
     (void)setsid();
-    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) {
-        (void)err_sys(&e, errno, "become the reaper of commands");
-        give_up(say, &e);
-    }
+    /* Where it is refused, by an emulator for one, orphans are found by their session only. */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     if (fds_close_others(keep, COUNTOF(keep), &e) < 0) {
         give_up(say, &e);
     }

@@ -534,3 +534,25 @@ def test_detach_is_heard(relay):
         assert c.recv() == (None, b"")
     assert relay.state("left")[0]
     relay.kill_task("left")
+
+
+QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+ARM = pathlib.Path(agent_client.BUILD, "boxinit-aarch64").resolve()
+
+
+@pytest.mark.skipif(not (QEMU and ARM.exists()), reason="make agents, and qemu-user")
+def test_the_one_for_arm_speaks_the_same(site):
+    if site.uid is not None:
+        pytest.skip("once is enough")
+    argv = [QEMU, ARM, "serve", "--socket", site.place, "--idle", "30"]
+    subprocess.run([str(a) for a in argv], env=site.env(), check=True, timeout=20)
+    agent_client.BOXINIT = str(ARM)
+    with Relay(site.place, argv=[QEMU], env=site.env(), cwd="/") as relay:
+        r = relay.sh("echo out; exit 3")
+        assert (r.text, r.code) == ("out\n", 3)
+        relay.write("f", b"data" * 100000)
+        assert relay.read("f")[0] == b"data" * 100000
+        with relay.connect() as c:
+            c.start(["sleep", "1000"], timeout_ms=300)
+            assert c.wait().timed_out
+        relay.shutdown()
