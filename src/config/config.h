@@ -59,6 +59,7 @@ struct config {
     struct str default_provider; /* "local" */
     int64_t exec_timeout_s;      /* 120: for a call that names none */
     int64_t max_output_chars;    /* 20000 */
+    int64_t host_agent;          /* 1: SSH hosts get the agent unless they say otherwise */
     /* [sync] */
     struct str sync_roots;     /* folders with commas between them, for str_cut(); "~" is fine */
     int64_t sync_inline_files; /* 200: more to move than this goes to the background */

@@ -19,6 +19,7 @@ enum key_type {
     KEY_JUMP,
     KEY_ENV,   /* the name of a variable whose value is the field's */
     KEY_TRUST, /* "new" or "known" */
+    KEY_AGENT, /* "auto" or "never" */
     KEY_FLAG,
     KEY_NOT, /* a flag that turns off what the field turns on */
     KEY_PORT,
@@ -46,7 +47,11 @@ enum key_type {
       "shell command that prints it; it is run before the first connection")                       \
     X("fallback", FLAG, fallback, "false",                                                         \
       "try the password when the key was refused or cannot be used")                               \
-    X("agent", NOT, no_agent, "true", "ask ssh-agent for keys")                                    \
+    X("ssh_agent", NOT, no_agent, "true", "ask ssh-agent for keys")                                \
+    X("agent", AGENT, agent, "auto",                                                               \
+      "auto: boxinit is put into the user's cache folder on the host, so that a command costs "    \
+      "one round trip and goes on when the connection breaks; never: plain channels and SFTP "     \
+      "only. Without it defaults.host_agent decides")                                              \
     X("trust", TRUST, strict, "new",                                                               \
       "a host key that nobody has seen yet: new accepts and remembers it, known refuses it; a "    \
       "changed key is always refused")                                                             \
@@ -74,6 +79,7 @@ static const struct key {
 #define TYPE_NAME_JUMP    "string"
 #define TYPE_NAME_ENV     "string"
 #define TYPE_NAME_TRUST   "string"
+#define TYPE_NAME_AGENT   "string"
 #define TYPE_NAME_FLAG    "boolean"
 #define TYPE_NAME_NOT     "boolean"
 #define TYPE_NAME_PORT    "integer"
@@ -165,6 +171,17 @@ static int set_trust(struct config_host *h, const struct key *k, struct str text
     return 0;
 }
 
+static int set_agent(struct config_host *h, const struct key *k, struct str text, struct err *e)
+{
+    bool never = str_eq(text, S("never"));
+
+    if (!never && !str_eq(text, S("auto"))) {
+        return err_set(e, ERR_INVALID, "%s must be \"auto\" or \"never\"", k->name);
+    }
+    *number_field(h, k) = never ? HOST_AGENT_NEVER : HOST_AGENT_AUTO;
+    return 0;
+}
+
 static int set_from_env(struct arena *a, struct config_host *h, const struct key *k,
                         struct str name, struct err *e)
 {
@@ -208,6 +225,9 @@ static int set_text(struct arena *a, struct config_host *h, const struct key *k,
     }
     if (k->type == KEY_TRUST) {
         return set_trust(h, k, v->text, e);
+    }
+    if (k->type == KEY_AGENT) {
+        return set_agent(h, k, v->text, e);
     }
     if (check_text(k, v->text, e) < 0) {
         return -1;
@@ -349,8 +369,8 @@ int host_add(struct config *c, const struct config_host *h, struct err *e)
 
 static bool is_number(const struct key *k)
 {
-    return k->type == KEY_TRUST || k->type == KEY_FLAG || k->type == KEY_NOT ||
-           k->type == KEY_PORT || k->type == KEY_SECONDS;
+    return k->type == KEY_TRUST || k->type == KEY_AGENT || k->type == KEY_FLAG ||
+           k->type == KEY_NOT || k->type == KEY_PORT || k->type == KEY_SECONDS;
 }
 
 void host_pack(const struct config_host *h, struct buf *to)

@@ -16,6 +16,8 @@
 
 #define CONFIG_HOSTS_MAX 256
 
+enum { HOST_AGENT_UNSAID, HOST_AGENT_AUTO, HOST_AGENT_NEVER };
+
 struct config_host { /* empty and 0: not given */
     struct str name; /* of the sandbox; checked as boxes_check_name() does */
     struct str host; /* a name or an address, or a Host of ~/.ssh/config */
@@ -29,6 +31,7 @@ struct config_host { /* empty and 0: not given */
     int64_t connect_timeout_s;
     int64_t fallback; /* 1: the password is tried when the key was refused */
     int64_t no_agent; /* 1: ssh-agent is not asked */
+    int64_t agent;    /* HOST_AGENT_* */
     int64_t strict;   /* 1: a host whose key is not known is refused */
 };
 

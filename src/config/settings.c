@@ -85,6 +85,10 @@
     X("defaults.max_output_chars", INTEGER, max_output_chars, 100, 800000, NO_ZERO, "20000",       \
       "ANYBOX_DEFAULTS_MAX_OUTPUT_CHARS",                                                          \
       "characters of each output stream in an answer that named no limit")                         \
+    X("defaults.host_agent", BOOLEAN, host_agent, 0, 1, NO_ZERO, "true",                           \
+      "ANYBOX_DEFAULTS_HOST_AGENT",                                                                \
+      "whether an SSH host gets the agent whose own table says nothing about it; false is as "     \
+      "agent = \"never\" in each")                                                                 \
     X("sync.allowed_roots", LIST, sync_roots, 0, 65536, NO_ZERO, "", "ANYBOX_SYNC_ALLOWED_ROOTS",  \
       "folders of this machine that may be synced, with all below them, beside those that the "    \
       "client works in; over HTTP only these")                                                     \

@@ -90,7 +90,7 @@ static struct provider *open_local(const struct config *config, struct err *e)
     return ops->open(&conf, e);
 }
 
-static struct ssh_host host_of(const struct config_host *h)
+static struct ssh_host host_of(const struct config *config, const struct config_host *h)
 {
     return (struct ssh_host){
         .name = h->name,
@@ -105,6 +105,8 @@ static struct ssh_host host_of(const struct config_host *h)
         .password_file = h->password_file,
         .password_command = h->password_command,
         .no_agent = h->no_agent != 0,
+        .agent_never = h->agent == HOST_AGENT_NEVER ||
+                       (h->agent == HOST_AGENT_UNSAID && config->host_agent == 0),
         .fallback = h->fallback != 0,
         .trust = h->strict != 0 ? SSH_TRUST_STRICT : SSH_TRUST_NEW,
         .known_hosts = h->known_hosts,
@@ -130,7 +132,7 @@ static struct provider *open_ssh(const struct config *config, struct err *e)
     arena_init(&scratch, 4u << 20);
     items = arena_alloc(&scratch, config->n_hosts, sizeof(*items));
     for (size_t i = 0; i < config->n_hosts; i++) {
-        items[i] = host_of(&config->hosts[i]);
+        items[i] = host_of(config, &config->hosts[i]);
     }
     hosts = (struct ssh_hosts){items, config->n_hosts};
     conf = (struct provider_conf){

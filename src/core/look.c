@@ -131,9 +131,9 @@ static struct str copied(struct arena *a, struct str s)
 static void copy_view(struct arena *a, struct job *j)
 {
     struct box_info *info = &j->view.info;
-    struct str *texts[] = {&info->ref,      &info->name,      &info->ended,     &info->tier,
-                           &info->host,     &info->user,      &info->home,      &info->image,
-                           &info->work_dir, &j->view.problem, &j->usage_problem};
+    struct str *texts[] = {&info->ref,      &info->name, &info->ended,     &info->tier,
+                           &info->host,     &info->user, &info->home,      &info->image,
+                           &info->work_dir, &info->via,  &j->view.problem, &j->usage_problem};
     struct usage *usage = arena_new(a, struct usage);
 
     for (size_t i = 0; i < COUNTOF(texts); i++) {

@@ -38,8 +38,9 @@ struct ssh_host {
      * only its owner can read, or the first line that a command of the operator's prints. */
     struct str key_passphrase_file, key_passphrase_command;
     struct str password_file, password_command;
-    bool no_agent; /* ssh-agent is not asked */
-    bool fallback; /* the password is tried when the key was refused or cannot be used */
+    bool no_agent;    /* ssh-agent is not asked */
+    bool agent_never; /* nothing is put on the host: plain channels only */
+    bool fallback;    /* the password is tried when the key was refused or cannot be used */
     /* What ~/.ssh/config adds where no key and no password are given: keys to try in this
      * order, certificates for any of the keys, and another socket of ssh-agent. */
     struct str more_keys[SSH_KEYS_MAX];

@@ -114,6 +114,7 @@ struct box_info {
     struct str host, user;     /* where and as whom its code runs */
     struct str work_dir, home; /* where commands start, and "~"; empty: not known */
     struct str image;          /* what it was made of, as the provider names it; or empty */
+    struct str via;            /* how it is reached, where there are several ways; or empty */
     int32_t port;              /* 0: none */
     struct limits limits;      /* in force; 0: not limited here */
     enum network network;

@@ -185,6 +185,9 @@ void answer_connection(json_t *o, const struct box_view *v)
     (void)json_object_set_new(o, "port",
                               v->info.port > 0 ? json_integer(v->info.port) : json_null());
     answer_str(o, "user", v->info.user);
+    if (v->info.via.len > 0) {
+        answer_str(o, "via", v->info.via);
+    }
     (void)json_object_set_new(o, "connection_alive", json_boolean(v->alive));
     if (!v->alive) {
         answer_str(o, "connection_error", v->problem);

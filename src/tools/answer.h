@@ -71,7 +71,7 @@ struct str answer_short_id(struct str id);
 json_t *answer_limits(const struct box_view *v);
 /* What every tool that shows a box tells about it. */
 void answer_box(json_t *o, const struct box_view *v);
-/* host, port, user, connection_alive and connection_error. */
+/* host, port, user, via, connection_alive and connection_error. */
 void answer_connection(json_t *o, const struct box_view *v);
 /* A link by which a browser can read a file of a box; empty on stdio, and when none can be
  * made. In the arena. */

@@ -27,8 +27,9 @@ def empty(folder):
             os.unlink(entry)
 
 
-def ssh(*settings):
-    """An account on a server of the test's world; `settings` are lines of [[ssh]]."""
+def ssh(*settings, waits=False):
+    """An account on a server of the test's world; `settings` are lines of [[ssh]]. With `waits`
+    its agent is there before the test begins."""
     @contextlib.contextmanager
     def place(host, world):
         config = host.folder / "ssh.toml"
@@ -39,6 +40,8 @@ def ssh(*settings):
         client.name, client.provider, client.box_id = "work", "ssh", "ssh:work"
         client.home = client.work = str(world.user.home)
         client.user = world.user.name
+        if waits:
+            ssh_servers.wait_for_agent(client)
         try:
             yield client
         finally:
@@ -50,7 +53,8 @@ def ssh(*settings):
 
 PLACES = {
     "local": local,
-    "ssh": ssh(),
+    "ssh": ssh('agent = "never"'),
+    "ssh-agent": ssh(waits=True),
 }
 
 # Each kind of user makes boxes in another way; to a host everybody comes alike.

@@ -100,6 +100,21 @@ def until_back(act, seconds=20):
             time.sleep(0.3)
 
 
+def via(client, name=None):
+    """How the host is reached: "agent" or "channels"."""
+    boxes = client.tool("list_sandboxes")["sandboxes"]
+    return next(b["via"] for b in boxes if "via" in b and name in (None, b["name"]))
+
+
+def wait_for_agent(client, name=None, seconds=20):
+    until = time.monotonic() + seconds
+    chosen = {"sandbox_id": name} if name else {}
+    while via(client, name) != "agent":
+        assert time.monotonic() < until, client.tool("list_sandboxes")
+        client.tool("exec_bash", command="true", **chosen)
+        time.sleep(0.05)
+
+
 class Myself:
     """Whoever runs the tests."""
 
@@ -275,6 +290,9 @@ class World:
         try:
             self.key = keygen(self.folder / "id")
             self.user = Account(self.folder) if IS_ROOT else self.user
+            self.cache = self.folder / "cache"  # where agents are put, instead of into the home
+            self.cache.mkdir()
+            self.user.own(self.cache)
             self.server = self.sshd()
         except BaseException:
             self.close()
@@ -282,6 +300,7 @@ class World:
 
     def sshd(self, authorized=None, **settings):
         self.n += 1
+        settings.setdefault("SetEnv", f"XDG_CACHE_HOME={self.cache}")
         server = Sshd(self.folder / f"sshd{self.n}", authorized or [self.key], **settings)
         self.ends.append(server.stop)
         return server

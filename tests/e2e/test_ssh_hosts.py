@@ -168,7 +168,7 @@ def test_a_secret_is_found_nowhere(host, server, how):
              "command": f'key_passphrase_command = "cat {secret_file}"'}[how]
     config = host.folder / "anybox.toml"
     config.write_text(f'[[ssh]]\nname = "one"\nhost = "127.0.0.1"\nport = {server.port}\n'
-                      f'user = "{server.user}"\nkey_file = "{key}"\nagent = false\n'
+                      f'user = "{server.user}"\nkey_file = "{key}"\nssh_agent = false\n'
                       f'known_hosts = "{host.user_home}/known_hosts"\n{given}\n')
     config.chmod(0o600)
     os.chown(config, host.tier.uid, -1)

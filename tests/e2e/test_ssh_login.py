@@ -118,7 +118,7 @@ def test_agent(host, world, agent):
     entry = world.entry(world.server)
     del entry["key_file"]
     assert log_in(host, entry, SSH_AUTH_SOCK=agent) == world.user.name
-    assert "none is configured" in refusal(host, {**entry, "agent": False}, SSH_AUTH_SOCK=agent)
+    assert "none is configured" in refusal(host, {**entry, "ssh_agent": False}, SSH_AUTH_SOCK=agent)
     assert "ssh-agent" in refusal(host, {**entry, "user": "nobody-of-that-name"}, SSH_AUTH_SOCK=agent)
     assert "none is configured" in refusal(host, entry)
 

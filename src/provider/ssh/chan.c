@@ -10,6 +10,7 @@
 #include "base/thread.h"
 #include "provider/ssh/machine.h"
 #include "provider/ssh/pool.h"
+#include "provider/ssh/relay.h"
 
 void event_add(int fd)
 {
@@ -45,7 +46,7 @@ static struct chan *make(struct machine *m, enum chan_kind kind, struct str what
     c->refs = 1;
     list_init(&c->link);
     (void)pthread_mutex_init(&c->lock, NULL);
-    c->out_max = kind == CHAN_SFTP || kind == CHAN_TCP ? CHAN_BULK_MAX : CHAN_OUT_MAX;
+    c->out_max = kind == CHAN_EXEC ? CHAN_OUT_MAX : CHAN_BULK_MAX;
     c->since_grown = SIZE_MAX / 2; /* at once */
     for (int i = 0; i < 2; i++) {
         buf_init(&c->out[i], c->out_max);
@@ -62,6 +63,7 @@ static void destroy(struct chan *c)
         buf_fini(&c->came[i]);
     }
     buf_fini(&c->in);
+    relay_free(c->relay);
     (void)close(c->event);
     (void)pthread_mutex_destroy(&c->lock);
     free(c->what);
@@ -78,18 +80,40 @@ void chan_unref(struct chan *c)
     }
 }
 
+static struct chan *queue(struct machine *m, struct chan *c, struct err *e)
+{
+    if (pool_add(m, c, e) < 0) {
+        destroy(c);
+        return NULL;
+    }
+    return c;
+}
+
 struct chan *chan_open(struct machine *m, enum chan_kind kind, struct str what, int port,
                        struct err *e)
 {
     struct chan *c = make(m, kind, what, port, e);
 
+    return c != NULL ? queue(m, c, e) : NULL;
+}
+
+struct chan *chan_open_relay(struct machine *m, struct str command, struct relay *r, struct err *e)
+{
+    struct chan *c = make(m, CHAN_RELAY, command, 0, e);
+
     if (c == NULL) {
+        relay_free(r);
         return NULL;
     }
-    if (pool_add(m, c, e) < 0) {
-        destroy(c);
-        return NULL;
-    }
+    c->relay = r;
+    return queue(m, c, e);
+}
+
+struct chan *chan_ref(struct chan *c)
+{
+    LOCKED(&c->lock);
+
+    c->refs++;
     return c;
 }
 

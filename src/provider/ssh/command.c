@@ -5,6 +5,9 @@
 #define KEEPER_SLACK_S 3 /* the host's clock runs out after ours, which knows better what to do */
 #define GRACE_S        2
 
+/* Below sshd bash reads ~/.bashrc, which the login shell has done already. */
+#define BASH "bash --norc"
+
 void command_quote(struct buf *out, struct str word)
 {
     buf_addc(out, '\'');
@@ -132,14 +135,74 @@ static bool has_nul(const struct exec_req *req)
     return found;
 }
 
+/* "shell -c script", as the login shell reads it. */
+static void add_words(const struct facts *facts, const char *shell, struct str script,
+                      struct buf *out)
+{
+    if (facts->is_plain_shell) {
+        buf_addf(out, "%s -c ", shell);
+        command_quote(out, script);
+    } else {
+        buf_addf(out, "%s -c 'eval \"$(printf %%b \"$0\")\"' ", shell);
+        encode(out, script);
+    }
+}
+
+void command_wrap(const struct facts *facts, struct str script, struct buf *out)
+{
+    buf_add(out, S("exec "));
+    add_words(facts, "sh", script, out);
+}
+
+#define TIMEOUT "timeout -k %d %lld "
+
+static long long keeper_s(const struct exec_req *req)
+{
+    return (long long)((req->timeout_ms + 999) / 1000 + KEEPER_SLACK_S);
+}
+
+/* For a host that nobody asked yet what it has: the script finds out by itself. */
+static int build_blind(const struct exec_req *req, const char *mark, struct buf *out, struct err *e)
+{
+    const struct facts with = {.has_timeout = true}, without = {0};
+    struct buf script own_buf = {0}, part own_buf = {0};
+
+    buf_init(&script, COMMAND_LINE_MAX);
+    buf_init(&part, COMMAND_LINE_MAX);
+    buf_addf(&script, "s=sh;%s",
+             req->shell == SHELL_SH ? "" : "command -v bash >/dev/null 2>&1&&s='" BASH "';");
+    if (req->timeout_ms > 0) {
+        if (add_script(&part, &with, req, mark, e) < 0) {
+            return -1;
+        }
+        buf_addf(&script, "timeout -k 1 9 true >/dev/null 2>&1&&exec " TIMEOUT "$s -c ", GRACE_S,
+                 keeper_s(req));
+        command_quote(&script, buf_str(&part));
+        buf_addc(&script, ';');
+        buf_clear(&part);
+    }
+    if (add_script(&part, &without, req, mark, e) < 0) {
+        return -1;
+    }
+    buf_add(&script, S("exec $s -c "));
+    command_quote(&script, buf_str(&part));
+    command_wrap(&without, buf_str(&script), out);
+    return script.cut || part.cut || out->cut
+               ? err_set(e, ERR_LIMIT, "the command is too long for a host that is not known yet")
+               : 0;
+}
+
 int command_build(const struct facts *facts, const struct exec_req *req, const char *mark,
                   struct buf *out, struct err *e)
 {
     struct buf script own_buf = {0};
-    const char *shell = req->shell != SHELL_SH && facts->has_bash ? "bash" : "sh";
+    const char *shell = req->shell != SHELL_SH && facts->has_bash ? BASH : "sh";
 
     if (has_nul(req)) {
         return err_set(e, ERR_INVALID, "a command, folder or variable cannot hold a NUL byte");
+    }
+    if (!facts->known) {
+        return build_blind(req, mark, out, e);
     }
     buf_init(&script, COMMAND_LINE_MAX);
     if (add_script(&script, facts, req, mark, e) < 0) {
@@ -147,16 +210,9 @@ int command_build(const struct facts *facts, const struct exec_req *req, const c
     }
     buf_add(out, S("exec "));
     if (facts->has_timeout && req->timeout_ms > 0) {
-        buf_addf(out, "timeout -k %d %lld ", GRACE_S,
-                 (long long)((req->timeout_ms + 999) / 1000 + KEEPER_SLACK_S));
+        buf_addf(out, TIMEOUT, GRACE_S, keeper_s(req));
     }
-    if (facts->is_plain_shell) {
-        buf_addf(out, "%s -c ", shell);
-        command_quote(out, buf_str(&script));
-    } else {
-        buf_addf(out, "%s -c 'eval \"$(printf %%b \"$0\")\"' ", shell);
-        encode(out, buf_str(&script));
-    }
+    add_words(facts, shell, buf_str(&script), out);
     if (script.cut || out->cut) {
         return err_set(e, ERR_LIMIT,
                        "the command with its environment is too long for an SSH host: at most %u "

@@ -19,9 +19,11 @@
 
 /* Adds `word` so that sh reads it as one word. */
 void command_quote(struct buf *out, struct str word);
-/* The whole text. ERR_LIMIT when it is too long, ERR_INVALID for a NUL or a bad variable. */
+/* The whole text; for a host whose facts are not known it is longer. ERR_LIMIT when it is too long, ERR_INVALID for a NUL or a bad variable. */
 int command_build(const struct facts *facts, const struct exec_req *req, const char *mark,
                   struct buf *out, struct err *e) MUST_CHECK;
+/* Just this script of ours, in sh. */
+void command_wrap(const struct facts *facts, struct str script, struct buf *out);
 /* The text that ends the session of a command: TERM, KILL after the grace. `group` is what
  * its marker told. */
 void command_build_kill(long group, int grace_ms, struct buf *out);

@@ -146,7 +146,7 @@ int session_connect(struct session *s, struct err *e)
     timeout_s = m->conf.connect_timeout_s > 0 ? m->conf.connect_timeout_s : SSH_CONNECT_TIMEOUT_S;
     until_ms = clock_mono_ms() + timeout_s * 1000ll;
     arena_init(&a, 1u << 20);
-    if (open_ssh(s, &a, until_ms, e) < 0 || session_learn(s, until_ms, e) < 0) {
+    if (open_ssh(s, &a, until_ms, e) < 0) {
         if (e->kind == ERR_TIMEOUT) {
             (void)err_set(e, ERR_UNREACHABLE, "no answer within %d s", (int)timeout_s);
         }

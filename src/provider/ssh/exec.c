@@ -19,6 +19,7 @@
 #define KILL_WAIT_MS  6000 /* connecting for it included */
 #define MARK_WAIT_MS  1500 /* for a command that was cancelled while it started */
 #define AFTER_KILL_MS 5000
+#define BLIND_MAX     (8u << 10) /* bytes of a command that may go to a host not known yet */
 
 struct follow {
     struct machine *machine;
@@ -36,6 +37,7 @@ struct follow {
     struct buf in; /* read from the source, not taken yet */
     bool is_in_done;
     bool is_timed_out;
+    bool is_blind; /* the host was not asked yet what it is like, perhaps not even connected to */
 };
 
 static void follow_fini(struct follow *f)
@@ -230,8 +232,17 @@ static int conclude(struct follow *f, const struct chan_news *news, int64_t star
         }
     }
     if (news->why.kind != ERR_NONE && !f->is_timed_out) {
+        out->not_sent = !news->has_started;
         *e = news->why;
         return -1;
+    }
+    if (f->is_blind && !f->is_marked[STREAM_OUT] && !f->is_timed_out) {
+        struct facts facts;
+
+        /* Nothing ran. Perhaps nothing ever does for this login: the question tells. */
+        if (ssh_facts(f->machine, f->ctx, &facts, e) < 0) {
+            return -1;
+        }
     }
     if (!news->has_exit && !f->is_timed_out) {
         return err_set(e, ERR_UNREACHABLE,
@@ -283,7 +294,8 @@ static int step(struct follow *f, struct chan_news *news, struct pollfd *input, 
 static int run(struct follow *f, struct exec_result *out, struct err *e)
 {
     int64_t started_ms = clock_mono_ms();
-    int64_t until_ms = f->req->timeout_ms > 0 ? started_ms + f->req->timeout_ms : 0;
+    int64_t until_ms = f->req->timeout_ms > 0 && !f->is_blind ? started_ms + f->req->timeout_ms : 0;
+    bool waits = f->is_blind; /* for a connection, which has a time-out of its own */
     struct pollfd input = {.fd = f->req->input != NULL ? f->req->input->fd : -1, .events = POLLIN};
     struct chan_news news = {0};
 
@@ -296,6 +308,11 @@ static int run(struct follow *f, struct exec_result *out, struct err *e)
         if (rc < 0) {
             kill_cancelled(f);
             return -1;
+        }
+        if (waits && news.has_started) {
+            waits = false;
+            started_ms = clock_mono_ms();
+            until_ms = f->req->timeout_ms > 0 ? started_ms + f->req->timeout_ms : 0;
         }
         if (until_ms == 0 || clock_mono_ms() < until_ms) {
             continue;
@@ -314,8 +331,8 @@ static int run(struct follow *f, struct exec_result *out, struct err *e)
     }
 }
 
-int ssh_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
-             const struct sink *output, struct exec_result *out, struct err *e)
+int ssh_exec_plain(struct box *b, const struct ctx *ctx, const struct exec_req *req,
+                   const struct sink *output, struct exec_result *out, struct err *e)
 {
     struct follow f CLEANUP(follow_fini) = {.machine = machine_of(b),
                                             .ctx = ctx,
@@ -329,9 +346,14 @@ int ssh_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
         return err_set(e, ERR_INVALID, "a time-out cannot be negative; 0 means none");
     }
     *out = (struct exec_result){.not_sent = true};
-    if (ssh_facts(f.machine, ctx, &facts, e) < 0) {
+    lock(&f.machine->lock);
+    facts = f.machine->facts;
+    unlock(&f.machine->lock);
+    if (!facts.known && (req->command.len > BLIND_MAX || req->n_env + req->n_argv > 0) &&
+        ssh_facts(f.machine, ctx, &facts, e) < 0) {
         return -1;
     }
+    f.is_blind = !facts.known;
     id_hex(f.mark, (MARK_SIZE - 1) / 2);
     for (int i = 0; i < 2; i++) {
         buf_init(&f.held[i], CHAN_OUT_MAX + NOISE_MAX + MARK_SIZE);

@@ -498,7 +498,7 @@ static int ssh_remove(struct box *b, const struct ctx *ctx, struct str path, str
                                  : file_simple(&j, SFTP_REMOVE, j.path, "remove", e);
 }
 
-const struct file_ops ssh_files = {
+const struct file_ops ssh_files_plain = {
     .stat = ssh_stat,
     .list = ssh_file_list,
     .read = ssh_read,

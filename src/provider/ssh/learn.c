@@ -1,8 +1,8 @@
 /*
- * What a host is like, asked once, on the first connection: where home is, which shell the
- * user logs in with, and whether there are bash and a usable "timeout". The question is
- * written so that every login shell can read it, and what the shell's own files print
- * before the answer does not matter.
+ * What a host is like, asked once, by whoever needs it first: where home is, which shell the
+ * user logs in with, which system it is, and whether there are bash and a usable "timeout".
+ * The question is written so that every login shell can read it, and what the shell's own
+ * files print before the answer does not matter.
  */
 #include <string.h>
 
@@ -12,13 +12,14 @@
 #include "provider/ssh/machine.h"
 
 #define ANSWER_BYTES (64u << 10)
+#define LEARN_MS     30000 /* connecting included */
 #define BEGIN        "=anybox="
 #define END          "=end="
 
 #define QUESTION                                                                                   \
     "exec sh -c 'b=0;t=0;command -v bash >/dev/null 2>&1 && b=1;"                                  \
     "timeout -k 1 9 true >/dev/null 2>&1 && t=1;"                                                  \
-    "printf \"=anybox=%s:%s:%s:%s=end=\" $b $t \"$SHELL\" \"$HOME\"'"
+    "printf \"=anybox=%s:%s:%s:%s:%s=end=\" $b $t \"$(uname -sm 2>/dev/null)\" \"$SHELL\" \"$HOME\"'"
 
 static struct str find(struct str text, const char *word)
 {
@@ -27,53 +28,45 @@ static struct str find(struct str text, const char *word)
     return at != NULL ? str_skip(text, (size_t)(at - text.p) + strlen(word)) : STR_EMPTY;
 }
 
-/* Reads what came and forgets what a login shell prints before the answer, however much. */
-static bool has_answer(const struct libssh *lib, ssh_channel channel, struct buf *out)
+/* Forgets what a login shell prints before the answer, however much. */
+static bool has_answer(struct buf *out)
 {
-    for (int n = 1; n > 0;) {
-        char *to = buf_room(out, 4096);
+    struct str answer = find(buf_str(out), BEGIN);
 
-        n = to != NULL ? lib->channel_read_nonblocking(channel, to, 4096, 0) : -1;
-        out->len += n > 0 ? (size_t)n : 0;
-        struct str answer = find(buf_str(out), BEGIN);
-        if (answer.p == NULL && out->len > sizeof(BEGIN)) {
-            buf_drop(out, out->len - sizeof(BEGIN));
-        } else if (answer.p != NULL && find(answer, END).p != NULL) {
-            return true;
-        }
+    if (answer.p == NULL && out->len > sizeof(BEGIN)) {
+        buf_drop(out, out->len - sizeof(BEGIN));
     }
-    return lib->channel_is_eof(channel);
+    return answer.p != NULL && find(answer, END).p != NULL;
 }
 
-static int ask(struct session *s, ssh_channel channel, int64_t until_ms, struct buf *out,
-               struct err *e)
+static int ask(struct machine *m, const struct ctx *ctx, struct buf *out, struct err *e)
 {
-    const struct libssh *lib = s->lib;
-    enum { OPENING, ASKING, READING } at = OPENING;
+    struct chan *c CLEANUP(chan_close_p) = chan_open(m, CHAN_EXEC, S(QUESTION), 0, e);
+    struct buf came[2] = {{0}, {0}};
+    int rc = c != NULL ? 0 : -1;
 
-    for (;;) {
-        int rc = at == OPENING  ? lib->channel_open_session(channel)
-                 : at == ASKING ? lib->channel_request_exec(channel, QUESTION)
-                                : SSH_AGAIN;
-        if (rc == SSH_OK) {
-            at = at == OPENING ? ASKING : READING;
+    buf_init(&came[0], CHAN_OUT_MAX);
+    buf_init(&came[1], CHAN_OUT_MAX);
+    while (rc == 0) {
+        struct chan_news news;
+
+        chan_take(c, came, &news);
+        buf_add(out, buf_str(&came[0]));
+        buf_clear(&came[0]);
+        buf_clear(&came[1]);
+        if (has_answer(out)) {
+            break;
+        }
+        if (news.state == CHAN_ENDED) {
+            *e = news.why;
+            rc = news.why.kind != ERR_NONE ? -1 : 1;
             continue;
         }
-        if (s->spare == NULL) { /* for the first command, in the same round trip */
-            s->spare = lib->channel_new(s->ssh);
-            (void)lib->channel_open_session(s->spare);
-        }
-        if (rc != SSH_AGAIN) {
-            return err_set(e, ERR_DENIED, "the server runs no commands for this user: %s",
-                           lib->get_error(s->ssh));
-        }
-        if (at == READING && has_answer(lib, channel, out)) {
-            return 0;
-        }
-        if (session_wait(s, until_ms, e) < 0) {
-            return -1;
-        }
+        rc = chan_wait(c, ctx, NULL, 0, e) < 0 ? -1 : 0;
     }
+    buf_fini(&came[0]);
+    buf_fini(&came[1]);
+    return rc < 0 ? -1 : 0;
 }
 
 static bool is_plain(struct str shell)
@@ -108,8 +101,12 @@ static int read_answer(struct machine *m, struct str text, struct err *e)
     rest.len -= behind.p != NULL ? behind.len + strlen(END) : 0;
     LOCKED(&m->lock);
 
+    if (m->facts.known) {
+        return 0;
+    }
     m->facts.has_bash = str_eq(str_cut(rest, ':', &rest), S("1"));
     m->facts.has_timeout = str_eq(str_cut(rest, ':', &rest), S("1"));
+    m->facts.system = arena_str(&m->arena, str_head(str_cut(rest, ':', &rest), 64));
     m->facts.shell = arena_str(&m->arena, str_cut(rest, ':', &rest));
     m->facts.home = arena_str(&m->arena, str_head(rest, 4096));
     m->facts.is_plain_shell = is_plain(m->facts.shell);
@@ -117,24 +114,23 @@ static int read_answer(struct machine *m, struct str text, struct err *e)
     return 0;
 }
 
-int session_learn(struct session *s, int64_t until_ms, struct err *e)
+int machine_learn(struct machine *m, const struct ctx *ctx, struct err *e)
 {
-    struct machine *m = s->machine;
     struct buf answer own_buf = {0};
+    struct err ignored = {0};
+    struct ctx bounded = *ctx;
+    int64_t until_ms = clock_mono_ms() + LEARN_MS;
 
-    lock(&m->lock);
-    bool is_known = m->facts.known;
-    unlock(&m->lock);
-    /* A jump host need not run commands. */
-    if (is_known || m->name.len == 0) {
-        return 0;
+    if (ctx->deadline_ms == 0 || until_ms < ctx->deadline_ms) {
+        bounded.deadline_ms = until_ms;
     }
-    ssh_channel channel = s->lib->channel_new(s->ssh);
-    if (channel == NULL) {
-        return err_set(e, ERR_SYSTEM, "libssh cannot make a channel");
+    buf_init(&answer, CHAN_OUT_MAX + ANSWER_BYTES);
+    if (ask(m, &bounded, &answer, e) < 0) {
+        return e->kind == ERR_TIMEOUT && ctx_check(ctx, &ignored) == 0
+                   ? err_set(e, ERR_UNREACHABLE,
+                             "it lets us in, but its login shell has not answered for %d s",
+                             LEARN_MS / 1000)
+                   : -1;
     }
-    buf_init(&answer, ANSWER_BYTES);
-    int rc = ask(s, channel, until_ms, &answer, e);
-    s->lib->channel_free(channel);
-    return rc < 0 ? -1 : read_answer(m, buf_str(&answer), e);
+    return read_answer(m, buf_str(&answer), e);
 }

@@ -53,16 +53,21 @@ const char *machine_where(struct machine *m, char to[WHERE_SIZE])
     return to;
 }
 
-bool machine_is_alive(struct machine *m)
+bool machine_is_connected(const struct machine *m)
 {
-    LOCKED(&m->lock);
-
     for (size_t i = 0; i < SESSIONS_MAX; i++) {
         if (m->sessions[i] != NULL && m->sessions[i]->is_ready && !m->sessions[i]->is_done) {
             return true;
         }
     }
     return false;
+}
+
+bool machine_is_alive(struct machine *m)
+{
+    LOCKED(&m->lock);
+
+    return machine_is_connected(m);
 }
 
 /* ---- the pool -------------------------------------------------------------------- */

@@ -43,14 +43,34 @@
 #define ANSWER_MS      15000 /* how long it may then take */
 #define LEFTOVER_MS    150   /* after the end of a command whose children keep its output open */
 
-/* What a host told about itself when we first came. */
+/* What a host told about itself when it was first asked. */
 struct facts {
     bool known;
     struct str home;     /* in the machine's arena */
     struct str shell;    /* the login shell's path */
+    struct str system;   /* "Linux x86_64", or empty */
     bool has_bash;       /* else commands run in sh */
     bool has_timeout;    /* "timeout -k" works */
     bool is_plain_shell; /* the login shell reads what is quoted for sh */
+};
+
+/* The agent on the host: see hostagent.h. */
+enum hostagent_state {
+    HOSTAGENT_OFF,
+    HOSTAGENT_TRYING, /* the thread is at work */
+    HOSTAGENT_UP,
+};
+
+struct hostagent {
+    enum hostagent_state state;
+    struct chan *relay; /* HOSTAGENT_UP */
+    struct err why;     /* HOSTAGENT_OFF; ERR_NONE: not tried yet */
+    int64_t again_ms;   /* not tried before */
+    int64_t since_ms;   /* it is up */
+    bool has_failed;    /* the last one ended soon */
+    bool has_thread;
+    pthread_t thread;
+    struct cancel stop;
 };
 
 struct machine {
@@ -69,6 +89,8 @@ struct machine {
     bool is_closing;
     unsigned max_sessions; /* fewer when the server let no more in */
     struct facts facts;
+    const char *program_dir; /* where agents lie; of the provider */
+    struct hostagent agent;
     int64_t dead_until_ms;
     struct err dead;
     struct list idle_sftp; /* struct sftp.link, see sftp.h */
@@ -82,6 +104,7 @@ enum chan_kind {
     CHAN_EXEC,
     CHAN_SFTP,
     CHAN_TCP,
+    CHAN_RELAY, /* as CHAN_EXEC; its bytes are the relay's */
 };
 
 enum chan_state {
@@ -98,6 +121,7 @@ struct chan {
     enum chan_kind kind;
     char *what; /* the command, or the host to reach */
     int port;
+    struct relay *relay; /* CHAN_RELAY: see relay.h */
     pthread_mutex_t lock;
     /* guarded by lock: */
     enum chan_state state;
@@ -164,6 +188,7 @@ void machine_join(struct machine *m);
 void machine_fini(struct machine *m);
 /* A connection is open, or was not used for so long that nobody knows better. */
 bool machine_is_alive(struct machine *m);
+bool machine_is_connected(const struct machine *m); /* the same with the lock held */
 /* For owner threads. */
 void machine_is_ready(struct session *s);
 void machine_failed(struct session *s, const struct err *why); /* could not connect */
@@ -182,11 +207,21 @@ void machine_keep(struct machine *m, const struct ssh_host *conf); /* copies */
  * the operator's run in here; machine_stop() ends them. */
 int machine_resolve(struct machine *m, struct err *e) MUST_CHECK;
 
+/* ---- learn.c ------------------------------------------------------------------- */
+
+/* Fills in facts. ERR_UNSUPPORTED: this login runs no commands. */
+int machine_learn(struct machine *m, const struct ctx *ctx, struct err *e) MUST_CHECK;
+
 /* ---- chan.c ------------------------------------------------------------------ */
 
 /* Queues a channel and connects when needed; returns at once. NULL: the host is dead. */
 struct chan *chan_open(struct machine *m, enum chan_kind kind, struct str what, int port,
                        struct err *e) MUST_CHECK;
+struct relay;
+/* The same for an agent's relay, which is the channel's from here on, also when it fails. */
+struct chan *chan_open_relay(struct machine *m, struct str command, struct relay *r, struct err *e)
+    MUST_CHECK;
+struct chan *chan_ref(struct chan *c);
 void chan_close(struct chan *c); /* the call's reference; NULL is fine */
 void chan_unref(struct chan *c);
 static inline void chan_close_p(struct chan **c)
@@ -229,7 +264,6 @@ int session_connect(struct session *s, struct err *e) MUST_CHECK;
 int session_wait(struct session *s, int64_t until_ms, struct err *e) MUST_CHECK;
 int session_check_key(struct session *s, struct err *e) MUST_CHECK;
 int session_login(struct session *s, int64_t until_ms, struct err *e) MUST_CHECK;
-int session_learn(struct session *s, int64_t until_ms, struct err *e) MUST_CHECK;
 int session_dial(struct session *s, int64_t until_ms, struct err *e) MUST_CHECK;
 void session_hang_up(struct session *s); /* what dial made */
 /* "user@host:port", into a text of that size. */

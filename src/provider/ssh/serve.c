@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "provider/ssh/machine.h"
+#include "provider/ssh/relay.h"
 
 #define READ_BYTES     (256u << 10)
 #define WINDOW_BYTES   (4u << 20)
@@ -110,6 +111,9 @@ void serve_spare(struct session *s)
 /* libssh keeps a channel until the host has closed it, too, and would go on calling. */
 static void free_channel(struct session *s, struct chan *c)
 {
+    if (c->relay != NULL) {
+        relay_end(s, c);
+    }
     if (c->channel != NULL) {
         (void)s->lib->remove_channel_callbacks(c->channel, &c->callbacks);
         s->lib->channel_free(c->channel);
@@ -345,13 +349,18 @@ static bool write_input(struct session *s, struct chan *c)
     return moved;
 }
 
+static bool runs_command(const struct chan *c)
+{
+    return c->kind == CHAN_EXEC || c->kind == CHAN_RELAY;
+}
+
 /* The command has ended and its output was drained, or is held open by what it left behind. */
 static bool is_over(struct session *s, struct chan *c, bool moved)
 {
     if (s->lib->channel_is_closed(c->channel)) {
         return !moved;
     }
-    if (c->kind != CHAN_EXEC || !c->got_exit || moved) {
+    if (!runs_command(c) || !c->got_exit || moved) {
         c->quiet_since_ms = 0;
         return false;
     }
@@ -378,6 +387,31 @@ static void tell_eof(struct session *s, struct chan *c)
     unlock(&c->lock);
 }
 
+/* Something came that nobody has yet. */
+static bool has_rest(const struct chan *c)
+{
+    bool waits = c->relay != NULL ? relay_waits(c) : c->came[0].len > 0 || c->came[1].len > 0;
+
+    return waits || c->is_held[0] || c->is_held[1];
+}
+
+/* Moves bytes between the host and the calls. */
+static void exchange(struct session *s, struct chan *c, bool *came, bool *sent, struct err *e)
+{
+    if (c->relay != NULL) {
+        *came = relay_take(s, c, e);
+        *sent = relay_give(s, c);
+    }
+    LOCKED(&c->lock);
+
+    *came = (c->relay == NULL && hand_over(c)) || *came;
+    bool is_fed = write_input(s, c);
+    if ((*came && c->relay == NULL) || (is_fed && c->in.len < CHAN_IN_MAX / 2)) {
+        chan_tell(c);
+    }
+    *sent = *sent || is_fed;
+}
+
 static bool serve_open(struct session *s, struct chan *c)
 {
     lock(&c->lock);
@@ -386,20 +420,21 @@ static bool serve_open(struct session *s, struct chan *c)
         drop(s, c, NULL);
         return true;
     }
-    bool came = hand_over(c);
-    bool sent = write_input(s, c);
-    if (came || (sent && c->in.len < CHAN_IN_MAX / 2)) {
-        chan_tell(c);
-    }
     unlock(&c->lock);
+    bool came = false, sent = false;
+    struct err e = {0};
+    exchange(s, c, &came, &sent, &e);
+    if (e.kind != ERR_NONE) {
+        drop(s, c, &e);
+        return true;
+    }
     fetch_held(s, c, 0);
     fetch_held(s, c, 1);
     grow_window(s, c);
     if (c->kind == CHAN_TCP) {
         tell_eof(s, c);
     }
-    bool is_rest = c->came[0].len > 0 || c->came[1].len > 0 || c->is_held[0] || c->is_held[1];
-    if (is_rest || !is_over(s, c, came)) {
+    if (has_rest(c) || !is_over(s, c, came)) {
         return came || sent;
     }
     lock(&c->lock);

@@ -174,6 +174,7 @@ static void *run(void *arg)
 
     if (is_up) {
         s->heard_ms = clock_mono_ms();
+        s->wants_spare = s->machine->name.len > 0; /* a jump host need not run commands */
         machine_is_ready(s);
         loop(s, &e);
     }

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "provider/ssh/hostagent.h"
 #include "provider/ssh/jump.h"
 #include "provider/ssh/own.h"
 #include "provider/ssh/pump.h"
@@ -35,6 +36,7 @@ static struct machine *add_machine(struct ssh_provider *sp, const struct ssh_hos
     struct machine *m = xcalloc(1, sizeof(*m));
 
     machine_init(m, conf);
+    m->program_dir = sp->program_dir;
     sp->machines = xrealloc(sp->machines, sp->n_machines + 1, sizeof(struct machine *));
     sp->machines[sp->n_machines++] = m;
     return m;
@@ -97,6 +99,8 @@ static struct provider *ssh_open(const struct provider_conf *conf, struct err *e
 
     (void)e;
     sp->name = xmemdup(conf->name.p ? conf->name.p : "", conf->name.len);
+    sp->program_dir =
+        xmemdup(conf->program_dir.p ? conf->program_dir.p : "", conf->program_dir.len);
     sp->provider.ops = &ssh_ops;
     sp->provider.name = str_from(sp->name);
     for (size_t i = 0; conf->ssh != NULL && i < conf->ssh->n; i++) {
@@ -119,6 +123,10 @@ static void ssh_close(struct provider *p)
     }
     struct ssh_provider *sp = provider_of(p);
     for (size_t i = 0; i < sp->n_machines; i++) {
+        hostagent_stop(sp->machines[i]);
+    }
+    for (size_t i = 0; i < sp->n_machines; i++) {
+        hostagent_join(sp->machines[i]);
         sftp_drop_idle(sp->machines[i]);
         pump_sweep(sp->machines[i], true);
         machine_stop(sp->machines[i]);
@@ -133,13 +141,14 @@ static void ssh_close(struct provider *p)
     }
     free(sp->machines);
     free(sp->name);
+    free(sp->program_dir);
     free(sp);
 }
 
 /* ---- boxes ----------------------------------------------------------------------------- */
 
 /* Until the host has answered, for which it is connected to when it is not. */
-static int reach(struct machine *m, const struct ctx *ctx, struct err *e)
+int ssh_reach(struct machine *m, const struct ctx *ctx, struct err *e)
 {
     struct chan *c CLEANUP(chan_close_p) = chan_open(m, CHAN_HELLO, STR_EMPTY, 0, e);
     int64_t until_ms = 0;
@@ -170,18 +179,34 @@ static int reach(struct machine *m, const struct ctx *ctx, struct err *e)
 
 int ssh_facts(struct machine *m, const struct ctx *ctx, struct facts *out, struct err *e)
 {
-    for (int i = 0; i < 2; i++) {
+    for (;;) {
         lock(&m->lock);
         *out = m->facts;
         unlock(&m->lock);
         if (out->known) {
             return 0;
         }
-        if (reach(m, ctx, e) < 0) {
+        if (machine_learn(m, ctx, e) < 0) {
             return -1;
         }
     }
-    return err_set(e, ERR_UNREACHABLE, "the host told nothing about itself");
+}
+
+/* Which way calls take, and why not the other. */
+static void fill_way(struct machine *m, const struct ctx *ctx, struct box_info *out)
+{
+    struct err why = {0};
+
+    if (hostagent_state(m, &why) == HOSTAGENT_UP) {
+        out->via = S("agent");
+        out->tier = S("ssh host, agent");
+        return;
+    }
+    out->via = S("channels");
+    out->tier = S("ssh host, plain channels");
+    if (why.kind != ERR_NONE) {
+        out->tier = arena_printf(ctx->arena, "ssh host, plain channels; no agent: %s", why.msg);
+    }
 }
 
 static void fill_info(struct machine *m, const struct ctx *ctx, struct box_info *out)
@@ -192,7 +217,6 @@ static void fill_info(struct machine *m, const struct ctx *ctx, struct box_info 
         .ref = arena_str(ctx->arena, m->name),
         .name = arena_str(ctx->arena, m->name),
         .state = BOX_UNKNOWN,
-        .tier = S("ssh host, plain channels"),
         .host = arena_str(ctx->arena, m->conf.host),
         .user = arena_str(ctx->arena, str_from(machine_user(m, ctx->arena))),
         .port = machine_port(m),
@@ -209,6 +233,7 @@ static int ssh_list(struct provider *p, const struct ctx *ctx, box_info_fn *each
         struct box_info info;
 
         fill_info(sp->machines[i], ctx, &info);
+        fill_way(sp->machines[i], ctx, &info);
         if (machine_is_alive(sp->machines[i])) {
             info.state = BOX_RUNNING;
         }
@@ -244,14 +269,17 @@ static int ssh_info(struct box *b, const struct ctx *ctx, struct box_info *out, 
     struct machine *m = machine_of(b);
     struct facts facts;
 
-    if (reach(m, ctx, e) < 0 || ssh_facts(m, ctx, &facts, e) < 0) {
+    if (ssh_reach(m, ctx, e) < 0 || ssh_facts(m, ctx, &facts, e) < 0) {
         return -1;
     }
     fill_info(m, ctx, out);
+    fill_way(m, ctx, out);
+    hostagent_poke(m); /* who looks will probably use it */
     out->state = BOX_RUNNING;
     out->home = out->work_dir = arena_str(ctx->arena, facts.home);
     if (!facts.has_bash) {
-        out->tier = S("ssh host, plain channels, no bash: commands run in sh");
+        out->tier =
+            arena_printf(ctx->arena, "%.*s; no bash: commands run in sh", STR_ARG(out->tier));
     }
     return 0;
 }
@@ -285,6 +313,7 @@ const struct provider_ops ssh_ops = {
     .release = ssh_release,
     .exec = ssh_exec,
     .doctor = ssh_doctor,
+    .tasks = &ssh_tasks,
     .files = &ssh_files,
     .meter = &ssh_meter,
     .ports = &ssh_ports,

@@ -140,9 +140,11 @@ static void a_list_wins_over_one_host(void **state)
     const struct config *c;
 
     setenv("REMOTE_HOST", "other", 1);
-    c = load_list(p, "[{\"name\": \"a\", \"host\": \"10.0.0.1\", \"user\": \"u\", \"port\": \"22\","
-                     " \"password\": \"" SECRET "\", \"key_file\": null, \"fallback\": true},"
-                     " {\"host\": \"gpu\", \"agent\": false, \"trust\": \"known\"}]");
+    c = load_list(
+        p,
+        "[{\"name\": \"a\", \"host\": \"10.0.0.1\", \"user\": \"u\", \"port\": \"22\","
+        " \"password\": \"" SECRET "\", \"key_file\": null, \"fallback\": true},"
+        " {\"host\": \"gpu\", \"ssh_agent\": false, \"agent\": \"never\", \"trust\": \"known\"}]");
     assert_str(c->hosts_problem, S(""));
     assert_int_equal(c->n_hosts, 2);
     assert_str(c->hosts[0].name, S("a"));
@@ -152,6 +154,8 @@ static void a_list_wins_over_one_host(void **state)
     assert_int_equal(c->hosts[0].no_agent, 0);
     assert_str(c->hosts[1].name, S("gpu"));
     assert_int_equal(c->hosts[1].no_agent, 1);
+    assert_int_equal(c->hosts[0].agent, HOST_AGENT_UNSAID);
+    assert_int_equal(c->hosts[1].agent, HOST_AGENT_NEVER);
     assert_int_equal(c->hosts[1].strict, 1);
     assert_true(c->remote_list_len > 0);
 }
@@ -176,6 +180,7 @@ static void a_broken_list_says_where_and_quotes_nothing(void **state)
         {"[{\"host\": \"a\", \"port\": [1]}]", "port must be a number from 1 to 65535"},
         {"[{\"host\": \"a\", \"fallback\": \"maybe\"}]", "fallback must be true or false"},
         {"[{\"host\": \"a\", \"trust\": \"all\"}]", "trust must be \"new\" or \"known\""},
+        {"[{\"host\": \"a\", \"agent\": \"maybe\"}]", "agent must be \"auto\" or \"never\""},
         {"[{\"host\": \"a\", \"name\": \"my box\"}]", "name must be 1 to 64 letters"},
         {"[{\"host\": \"a\", \"name\": \"auto\"}]", "means something else"},
         {"[{\"host\": \"a\", \"name\": \"0123456789ab\"}]", "means something else"},
@@ -219,12 +224,13 @@ static void tables_of_a_file(void **state)
 
     setenv("MY_PASS", SECRET, 1);
     setenv("REMOTE_HOST", "first", 1);
-    c = load(p,
-             "[[ssh]]\nname = \"a\"\nhost = \"10.0.0.1\"\nport = 23\nuser = \"u\"\n"
-             "password_env = \"MY_PASS\"\nproxy_jump = \"me@gate:2222\"\nconnect_timeout = 5\n"
-             "[[ssh]]\nname = \"gpu\"\nkey_passphrase_command = \"pass show x\"\nagent = false\n"
-             "[local]\npids = 100\n",
-             0644);
+    c = load(
+        p,
+        "[[ssh]]\nname = \"a\"\nhost = \"10.0.0.1\"\nport = 23\nuser = \"u\"\n"
+        "password_env = \"MY_PASS\"\nproxy_jump = \"me@gate:2222\"\nconnect_timeout = 5\n"
+        "[[ssh]]\nname = \"gpu\"\nkey_passphrase_command = \"pass show x\"\nssh_agent = false\n"
+        "[local]\npids = 100\n",
+        0644);
     assert_str(c->hosts_problem, S(""));
     assert_str(c->problem, S(""));
     assert_int_equal(c->pids, 100);

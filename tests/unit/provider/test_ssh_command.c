@@ -14,6 +14,7 @@ static const struct facts sh_host = {.known = true, .is_plain_shell = true};
 static const struct facts bash_host = {
     .known = true, .has_bash = true, .has_timeout = true, .is_plain_shell = true};
 static const struct facts odd_host = {.known = true, .has_bash = true, .has_timeout = true};
+static const struct facts new_host = {0}; /* nobody has asked it yet */
 
 /* Runs the text as sshd would, without what it prints to stderr. The output behind the
  * marker's line is in `to`; the exit status is returned. */
@@ -71,7 +72,7 @@ static const char *const nasty[] = {
 static void test_words_survive(void **state)
 {
     (void)state;
-    const struct facts *hosts[] = {&sh_host, &bash_host, &odd_host};
+    const struct facts *hosts[] = {&sh_host, &bash_host, &odd_host, &new_host};
 
     for (size_t h = 0; h < COUNTOF(hosts); h++) {
         for (size_t i = 0; i < COUNTOF(nasty); i++) {

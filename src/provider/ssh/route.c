@@ -1,0 +1,359 @@
+/*
+ * Which way a call takes: over the host's agent where there is one, else over plain channels
+ * and SFTP. Both give the same results.
+ *
+ * The way is chosen before anything is sent: a conversation with the agent is opened first, and
+ * when that fails the other way is taken. After that a command stays where it is. When the
+ * connection breaks while it runs, the agent goes on with it, and we wait a little for
+ * the next connection and go on reading where we were; what cannot be found again is told as
+ * a lost connection. It is never sent again.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/thread.h"
+#include "provider/over_agent.h"
+#include "provider/ssh/hostagent.h"
+#include "provider/ssh/own.h"
+#include "provider/ssh/relay.h"
+
+#define BACK_MS     8000 /* for a connection to come back while a command runs */
+#define BACK_GAP_MS 100
+#define SLACK_MS    5000 /* after a command's time, for the host to say how it ended */
+
+/* ---- a way over the agent ------------------------------------------------------------------ */
+
+/* One call's: what over_agent.h takes for a box. */
+struct way {
+    struct agent_box agent;
+    struct machine *machine;
+    struct chan *relay;
+    int first; /* the conversation that was opened to see whether it works; or -1 */
+};
+
+static int way_connect(struct box *b, const struct ctx *ctx, struct err *e)
+{
+    struct way *w = CONTAINER_OF(b, struct way, agent.box);
+
+    (void)ctx;
+    if (w->first >= 0) {
+        int fd = w->first;
+
+        w->first = -1;
+        return fd;
+    }
+    return relay_connect(w->relay, e);
+}
+
+static void way_end(struct way *w)
+{
+    if (w->first >= 0) {
+        (void)close(w->first);
+    }
+    if (w->relay != NULL) {
+        chan_unref(w->relay);
+    }
+}
+
+#define WAY_NONE ((struct way){.first = -1})
+#define own_way  CLEANUP(way_end)
+
+/* False: the other one it is. */
+static bool way_open(struct way *w, struct box *b)
+{
+    struct err ignored = {0};
+
+    w->machine = machine_of(b);
+    w->relay = hostagent_take(w->machine);
+    if (w->relay == NULL) {
+        return false;
+    }
+    w->agent.box.provider = b->provider;
+    w->agent.box.ref = b->ref;
+    w->agent.connect = way_connect;
+    atomic_init(&w->agent.box.refs, 1);
+    w->first = relay_connect(w->relay, &ignored);
+    return w->first >= 0;
+}
+
+/* A host does not end with its agent: what over_agent.h takes for the end of a box is a lost
+ * connection here. */
+static int way_failed(int rc, struct err *e)
+{
+    if (rc < 0 && (e->kind == ERR_GONE || e->kind == ERR_PROTOCOL)) {
+        e->kind = ERR_UNREACHABLE;
+        return err_wrap(e, "the agent on the host");
+    }
+    return rc;
+}
+
+/* ---- commands ------------------------------------------------------------------------------ */
+
+/* Counts what was read, to go on from there. */
+struct counted {
+    const struct sink *sink;
+    uint64_t bytes[2];
+};
+
+static int count_write(void *arg, enum stream from, struct str bytes, struct err *e)
+{
+    struct counted *c = arg;
+
+    c->bytes[from] += bytes.len;
+    return c->sink->write(c->sink->arg, from, bytes, e);
+}
+
+static void count_lost(void *arg, enum stream from, uint64_t n)
+{
+    struct counted *c = arg;
+
+    c->bytes[from] += n;
+    if (c->sink->lost != NULL) {
+        c->sink->lost(c->sink->arg, from, n);
+    }
+}
+
+/* Opens a way again, once the host has one. */
+static bool way_open_again(struct way *w, struct box *b, const struct ctx *ctx)
+{
+    int64_t until_ms = clock_mono_ms() + BACK_MS;
+    struct err e = {0};
+
+    while (clock_mono_ms() < until_ms) {
+        way_end(w);
+        *w = WAY_NONE;
+        if (ssh_reach(machine_of(b), ctx, &e) == 0 && way_open(w, b)) {
+            return true;
+        }
+        if (ctx_wait(ctx, NULL, 0, clock_mono_ms() + BACK_GAP_MS, &e) < 0) {
+            return false;
+        }
+    }
+    return false;
+}
+
+/* The connection ended, as opposed to a host that says nothing. */
+static bool way_is_lost(const struct way *w)
+{
+    struct chan_news news;
+
+    chan_take(w->relay, NULL, &news);
+    return news.state == CHAN_ENDED;
+}
+
+struct job {
+    struct way *way;
+    struct box *box;
+    const struct ctx *ctx;
+    struct exec_req req;
+    struct counted counted;
+};
+
+/* Goes on with a command whose connection was lost, as often as it is. */
+static int go_on(struct job *j, const struct sink *sink, struct exec_result *out, struct err *e)
+{
+    while (way_is_lost(j->way) && way_open_again(j->way, j->box, j->ctx)) {
+        struct attach_req rest = {.id = j->req.id,
+                                  .from_out = j->counted.bytes[STREAM_OUT],
+                                  .from_err = j->counted.bytes[STREAM_ERR],
+                                  .window_ms = j->req.window_ms};
+        struct err why = {0};
+        int rc = tasks_over_agent.attach(&j->way->agent.box, j->ctx, &rest, sink, out, &why);
+
+        if (way_failed(rc, &why) == 0) {
+            return 0;
+        }
+        if (why.kind != ERR_NOT_FOUND) { /* then the first reason is the better one */
+            *e = why;
+        }
+        if (why.kind != ERR_UNREACHABLE) {
+            return -1;
+        }
+    }
+    return -1;
+}
+
+/* The host keeps the time. One that is stopped does not: then ours runs out, and what the
+ * agent is told last is to end the command. */
+static struct ctx bounded(const struct job *j)
+{
+    struct ctx ctx = *j->ctx;
+    int64_t until_ms = clock_mono_ms() + j->req.timeout_ms + SLACK_MS;
+
+    if (j->req.timeout_ms > 0 && (ctx.deadline_ms == 0 || until_ms < ctx.deadline_ms)) {
+        ctx.deadline_ms = until_ms;
+    }
+    return ctx;
+}
+
+static int exec_over_agent(struct job *j, const struct sink *output, struct exec_result *out,
+                           struct err *e)
+{
+    const struct sink sink = {.write = count_write, .lost = count_lost, .arg = &j->counted};
+    struct facts facts;
+    char minted[33];
+
+    if (ssh_facts(j->way->machine, j->ctx, &facts, e) < 0) {
+        return -1;
+    }
+    j->counted.sink = output;
+    if (j->req.shell == SHELL_BASH && !facts.has_bash) {
+        j->req.shell = SHELL_SH;
+    }
+    if (j->req.id.len == 0) {
+        id_hex(minted, 16);
+        j->req.id = str_from(minted);
+    }
+    struct ctx ctx = bounded(j);
+    struct err ignored = {0};
+    int rc = way_failed(agent_exec(&j->way->agent.box, &ctx, &j->req, &sink, out, e), e);
+    if (rc < 0 && e->kind == ERR_TIMEOUT && ctx_check(j->ctx, &ignored) == 0) {
+        return err_set(e, ERR_UNREACHABLE,
+                       "the host took the command but has not answered for %d s",
+                       (int)((j->req.timeout_ms + SLACK_MS) / 1000));
+    }
+    return rc < 0 && e->kind == ERR_UNREACHABLE && j->req.input == NULL ? go_on(j, &sink, out, e)
+                                                                        : rc;
+}
+
+int ssh_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
+             const struct sink *output, struct exec_result *out, struct err *e)
+{
+    struct way w own_way = WAY_NONE;
+
+    if (!way_open(&w, b)) {
+        int rc = ssh_exec_plain(b, ctx, req, output, out, e);
+
+        hostagent_poke(machine_of(b)); /* for the next one */
+        return rc;
+    }
+    *out = (struct exec_result){0};
+    struct job j = {.way = &w, .box = b, .ctx = ctx, .req = *req};
+    return exec_over_agent(&j, output, out, e);
+}
+
+/* ---- tasks --------------------------------------------------------------------------------- */
+
+static int no_tasks(struct box *b, struct err *e)
+{
+    struct err why = {0};
+    enum hostagent_state state = hostagent_state(machine_of(b), &why);
+
+    if (state != HOSTAGENT_OFF || why.kind == ERR_NONE) {
+        return err_set(e, ERR_UNREACHABLE,
+                       "commands that go on by themselves are looked after by the agent on the "
+                       "host, which is being started; try again in a moment");
+    }
+    return err_set(e, ERR_UNSUPPORTED,
+                   "commands that go on by themselves are looked after by the agent on the host, "
+                   "and there is none: %s",
+                   why.msg);
+}
+
+static int task_attach(struct box *b, const struct ctx *ctx, const struct attach_req *req,
+                       const struct sink *output, struct exec_result *out, struct err *e)
+{
+    struct way w own_way = WAY_NONE;
+
+    return way_open(&w, b) || way_open_again(&w, b, ctx)
+               ? way_failed(tasks_over_agent.attach(&w.agent.box, ctx, req, output, out, e), e)
+               : no_tasks(b, e);
+}
+
+static int task_state(struct box *b, const struct ctx *ctx, struct str id, task_state_fn *each,
+                      void *arg, struct err *e)
+{
+    struct way w own_way = WAY_NONE;
+
+    return way_open(&w, b)
+               ? way_failed(tasks_over_agent.state(&w.agent.box, ctx, id, each, arg, e), e)
+               : no_tasks(b, e);
+}
+
+static int task_kill(struct box *b, const struct ctx *ctx, struct str id, int32_t grace_ms,
+                     struct err *e)
+{
+    struct way w own_way = WAY_NONE;
+
+    return way_open(&w, b)
+               ? way_failed(tasks_over_agent.kill(&w.agent.box, ctx, id, grace_ms, e), e)
+               : no_tasks(b, e);
+}
+
+const struct task_ops ssh_tasks = {
+    .attach = task_attach,
+    .state = task_state,
+    .kill = task_kill,
+};
+
+/* ---- files --------------------------------------------------------------------------------- */
+
+static int file_stat(struct box *b, const struct ctx *ctx, struct str path, struct file_info *out,
+                     struct err *e)
+{
+    struct way w own_way = WAY_NONE;
+
+    return way_open(&w, b) ? way_failed(files_over_agent.stat(&w.agent.box, ctx, path, out, e), e)
+                           : ssh_files_plain.stat(b, ctx, path, out, e);
+}
+
+static int file_list(struct box *b, const struct ctx *ctx, const struct list_req *req,
+                     file_info_fn *each, void *arg, bool *more, struct err *e)
+{
+    struct way w own_way = WAY_NONE;
+
+    return way_open(&w, b)
+               ? way_failed(files_over_agent.list(&w.agent.box, ctx, req, each, arg, more, e), e)
+               : ssh_files_plain.list(b, ctx, req, each, arg, more, e);
+}
+
+static int file_read(struct box *b, const struct ctx *ctx, struct str path, int64_t from,
+                     int64_t max, const struct sink *to, struct file_info *out, struct err *e)
+{
+    struct way w own_way = WAY_NONE;
+
+    return way_open(&w, b)
+               ? way_failed(files_over_agent.read(&w.agent.box, ctx, path, from, max, to, out, e),
+                            e)
+               : ssh_files_plain.read(b, ctx, path, from, max, to, out, e);
+}
+
+static int file_write(struct box *b, const struct ctx *ctx, struct str path, mode_t mode,
+                      enum write_flags flags, const struct source *from, struct file_info *out,
+                      struct err *e)
+{
+    struct way w own_way = WAY_NONE;
+
+    return way_open(&w, b)
+               ? way_failed(
+                     files_over_agent.write(&w.agent.box, ctx, path, mode, flags, from, out, e), e)
+               : ssh_files_plain.write(b, ctx, path, mode, flags, from, out, e);
+}
+
+static int file_mkdir(struct box *b, const struct ctx *ctx, struct str path, struct err *e)
+{
+    struct way w own_way = WAY_NONE;
+
+    return way_open(&w, b) ? way_failed(files_over_agent.mkdir(&w.agent.box, ctx, path, e), e)
+                           : ssh_files_plain.mkdir(b, ctx, path, e);
+}
+
+static int file_remove(struct box *b, const struct ctx *ctx, struct str path, struct err *e)
+{
+    struct way w own_way = WAY_NONE;
+
+    return way_open(&w, b) ? way_failed(files_over_agent.remove(&w.agent.box, ctx, path, e), e)
+                           : ssh_files_plain.remove(b, ctx, path, e);
+}
+
+const struct file_ops ssh_files = {
+    .stat = file_stat,
+    .list = file_list,
+    .read = file_read,
+    .write = file_write,
+    .mkdir = file_mkdir,
+    .remove = file_remove,
+};
