@@ -64,6 +64,7 @@
     X(channel_open_session)                                                                        \
     X(channel_open_forward)                                                                        \
     X(channel_request_exec)                                                                        \
+    X(channel_request_send_signal)                                                                 \
     X(channel_request_subsystem)                                                                   \
     X(channel_read_nonblocking)                                                                    \
     X(channel_read_timeout)                                                                        \

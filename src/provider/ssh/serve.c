@@ -133,6 +133,17 @@ static void drop(struct session *s, struct chan *c, const struct err *why)
     chan_unref(c);
 }
 
+/* Nobody waits for it any more. A host that was stopped may not even have begun the command
+ * yet, and reads this right behind it: the signal, or the end of the channel, without which
+ * the command cannot print its marker. */
+static void leave(struct session *s, struct chan *c)
+{
+    if (c->kind == CHAN_EXEC && !c->got_exit) {
+        (void)s->lib->channel_request_send_signal(c->channel, "KILL");
+    }
+    drop(s, c, NULL);
+}
+
 static int open_channel(struct session *s, struct chan *c)
 {
     if (c->channel == NULL) {
@@ -242,6 +253,13 @@ static bool serve_asking(struct session *s, struct chan *c)
                                   : s->lib->channel_request_exec(c->channel, c->what);
     struct err e = {0};
 
+    lock(&c->lock);
+    bool is_unwanted = c->is_abandoned;
+    unlock(&c->lock);
+    if (is_unwanted && rc != SSH_ERROR) {
+        leave(s, c);
+        return true;
+    }
     if (rc == SSH_AGAIN) {
         return false;
     }
@@ -417,7 +435,7 @@ static bool serve_open(struct session *s, struct chan *c)
     lock(&c->lock);
     if (c->is_abandoned) {
         unlock(&c->lock);
-        drop(s, c, NULL);
+        leave(s, c);
         return true;
     }
     unlock(&c->lock);
