@@ -22,7 +22,9 @@
 #ifndef AGENT_PROTO_H
 #define AGENT_PROTO_H
 
-#define AGENT_VERSION 1
+#define AGENT_VERSION 2 /* 1: without TREE_* and TCP */
+#define AGENT_LOWEST  1 /* what both sides still speak */
+#define AGENT_TREES   2 /* the version that TREE_* came with */
 
 #define BOX_HOME     "/home/user"
 #define BOX_WORK_DIR "/workspace"
@@ -98,6 +100,26 @@ enum frame_type {
      * each direction. FAIL ERR_NOT_FOUND: nobody does. */
     FRAME_TCP = 24,
 
+    /* Whole trees, each in one exchange (tree/entry.h, entries.h); asked of a file worker, too. What
+     * is below the root is never reached through a link. `flags` are TREE_*. */
+
+    /* str root, u8 flags, str digest (of the client's own listing, see tree/digest.h; "" none),
+     * list excludes -> TREE_IS; then, unless it says "same" or that there is nothing, BLOCKs
+     * with the listing (mtimes in whole seconds); TREE_END. */
+    FRAME_TREE_LIST = 30,
+    /* str root, u8 flags, then BLOCKs with entries and contents, the last one empty -> PUT_IS
+     * and OK. When it fails: PUT_IS with what was written, and FAIL, at once; what the
+     * client still sends is taken and dropped until it closes. A root that is missing is made. */
+    FRAME_TREE_PUT = 31,
+    /* str root, u8 flags, then BLOCKs with paths in order, the last one empty -> BLOCKs with
+     * entries and contents, while the paths come; TREE_END. The client reads while it sends. */
+    FRAME_TREE_GET = 32,
+    /* str root, u8 flags, then BLOCKs with paths, the last of the order first, the last block
+     * empty -> PRUNE_IS and OK or FAIL. */
+    FRAME_TREE_PRUNE = 33,
+    /* u32 length when unpacked (0: it is not packed), str block; empty: the end */
+    FRAME_TREE_GIVE = 34,
+
     /* ---- agent to client ---- */
 
     /* u32 version, u32 lowest version it speaks */
@@ -123,6 +145,18 @@ enum frame_type {
     FRAME_OK = 72,
     /* u8 err_kind, u32 errno, str message; on the control of a new box also u8 setup_step */
     FRAME_FAIL = 73,
+
+    /* As TREE_GIVE. */
+    FRAME_TREE_BLOCK = 80,
+    /* u8 exists, u8 type (ENTRY_*), str real path of the root (as far as it exists), str home,
+     * u8 same */
+    FRAME_TREE_IS = 81,
+    /* u64 entries that could not be read and are missing, str one of them: "path: why" */
+    FRAME_TREE_END = 82,
+    /* u64 dirs, u64 files, u64 links, u64 bytes, u64 skipped, str one of those: "path: why" */
+    FRAME_PUT_IS = 83,
+    /* u64 files, u64 dirs, u64 dirs that are not empty and stay */
+    FRAME_PRUNE_IS = 84,
 };
 
 enum { END_EXITED = 0, END_SIGNALED = 1 };
@@ -136,6 +170,13 @@ enum {
     LIMITED_ALL = LIMITED_MEMORY | LIMITED_PIDS | LIMITED_DISK,
 };
 enum { ENTRY_FILE = 0, ENTRY_DIR = 1, ENTRY_LINK = 2, ENTRY_OTHER = 3 };
+enum {
+    TREE_LEGACY = 1 << 0,    /* the excludes are of that style */
+    TREE_GITIGNORE = 1 << 1, /* .gitignore files count */
+    TREE_SUMS = 1 << 2,      /* with the SHA-256 of each file */
+    TREE_COMPRESS = 1 << 3,  /* the link is slow: pack blocks */
+    TREE_FLAGS = 15,
+};
 enum {
     WRITE_PARENTS = 1 << 0, /* make missing folders */
     WRITE_APPEND = 1 << 1,  /* old contents first (still atomic) */

@@ -2,11 +2,18 @@
 
 #include <string.h>
 
+#include "agent/entries.h"
 #include "agent/proto.h"
+#include "tree/exclude.h"
+
+static bool is_tree(uint8_t type)
+{
+    return type >= FRAME_TREE_LIST && type <= FRAME_TREE_PRUNE;
+}
 
 bool request_is_file(uint8_t type)
 {
-    return type >= FRAME_STAT && type <= FRAME_REMOVE;
+    return (type >= FRAME_STAT && type <= FRAME_REMOVE) || is_tree(type);
 }
 
 static int check_text(struct str s, const char *what, size_t max, struct err *e)
@@ -51,6 +58,11 @@ static int check_path(const struct request *r, struct err *e)
     if (r->path.len == 0) {
         return err_set(e, ERR_INVALID, "the path is empty");
     }
+    if (is_tree(r->type) &&
+        ((r->flags & ~TREE_FLAGS) != 0 || (r->digest.len != 0 && r->digest.len != TREE_SUM))) {
+        return err_set(e, ERR_PROTOCOL, "request %u asks for what this agent does not know",
+                       r->type);
+    }
     return check_text(r->path, "a path", PATH_MAX_BYTES - 1, e);
 }
 
@@ -68,7 +80,7 @@ static int check(const struct request *r, struct err *e)
     if (r->type == FRAME_TCP && r->port == 0) {
         return err_set(e, ERR_INVALID, "that is no port; 1 to 65535 are accepted");
     }
-    if (r->bytes.len > DATA_MAX) {
+    if (r->bytes.len > DATA_MAX || r->unpacked > ENTRIES_BLOCK) {
         return err_set(e, ERR_PROTOCOL, "%zu bytes in one frame; at most %u are accepted",
                        r->bytes.len, DATA_MAX);
     }
@@ -111,6 +123,10 @@ static bool get_task(struct wire_in *in, struct arena *a, struct request *r)
     case FRAME_STATE: r->id = wire_get_str(in); return true;
     case FRAME_INPUT:
     case FRAME_CHUNK: r->bytes = wire_get_str(in); return true;
+    case FRAME_TREE_GIVE:
+        r->unpacked = wire_get_u32(in);
+        r->bytes = wire_get_str(in);
+        return true;
     case FRAME_EXTEND:
         r->lifetime_ms = wire_get_u64(in);
         r->idle_ms = wire_get_u64(in);
@@ -123,10 +139,17 @@ static bool get_task(struct wire_in *in, struct arena *a, struct request *r)
     }
 }
 
-static void get_file(struct wire_in *in, struct request *r)
+static void get_file(struct wire_in *in, struct arena *a, struct request *r)
 {
     r->path = wire_get_str(in);
+    if (is_tree(r->type)) {
+        r->flags = wire_get_u8(in);
+    }
     switch (r->type) {
+    case FRAME_TREE_LIST:
+        r->digest = wire_get_str(in);
+        r->n_excludes = wire_get_list(in, a, EXCLUDES_MAX, &r->excludes);
+        return;
     case FRAME_STAT: r->follow = wire_get_u8(in) != 0; return;
     case FRAME_LIST:
         r->recursive = wire_get_u8(in) != 0;
@@ -150,7 +173,7 @@ int request_parse(struct frame frame, struct arena *a, struct request *out, stru
 
     *out = (struct request){.type = frame.type};
     if (request_is_file(frame.type)) {
-        get_file(&in, out);
+        get_file(&in, a, out);
     } else if (!get_task(&in, a, out)) {
         return err_set(e, ERR_PROTOCOL, "unknown request %u; this agent speaks version %d",
                        frame.type, AGENT_VERSION);

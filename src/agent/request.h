@@ -11,11 +11,11 @@
 #include "agent/wire.h"
 
 /* The fields of all client frames; which ones are set depends on `type`. Views into
- * the frame, arrays in the arena. None of the strings holds a NUL but `bytes`. */
+ * the frame, arrays in the arena. None of the strings holds a NUL but `bytes`, `digest` and `excludes`. */
 struct request {
     uint8_t type;
     struct str id;    /* EXEC, ATTACH, KILL, STATE */
-    struct str path;  /* STAT to REMOVE */
+    struct str path;  /* STAT to REMOVE, TREE_LIST to TREE_PRUNE */
     struct str bytes; /* INPUT, CHUNK */
 
     const struct str *argv, *env; /* EXEC */
@@ -34,12 +34,17 @@ struct request {
 
     uint64_t lifetime_ms, idle_ms; /* EXTEND */
     uint16_t port;                 /* TCP; not 0 */
+
+    struct str digest;          /* TREE_LIST */
+    const struct str *excludes; /* these may hold anything */
+    size_t n_excludes;
+    uint32_t unpacked; /* TREE_GIVE, whose block is in .bytes */
 };
 
 int request_parse(struct frame frame, struct arena *a, struct request *out, struct err *e)
     MUST_CHECK;
 
-/* Asked of a file worker (STAT, LIST, READ, WRITE, MKDIR, REMOVE). */
+/* Asked of a file worker (STAT, LIST, READ, WRITE, MKDIR, REMOVE, TREE_*). */
 bool request_is_file(uint8_t type);
 
 #endif

@@ -40,7 +40,7 @@ static void say_hello(struct conn *c)
     struct wire_out w = wire_begin(&c->out, FRAME_HELLO);
 
     wire_u32(&w, AGENT_VERSION);
-    wire_u32(&w, AGENT_VERSION);
+    wire_u32(&w, AGENT_LOWEST);
     (void)!wire_end(&w);
 }
 

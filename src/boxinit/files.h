@@ -18,9 +18,12 @@ struct worker {
     struct buf out;
     struct arena arena; /* of the request */
     _Atomic int64_t *used_ms;
+    int64_t said_ms; /* when something was sent last */
 };
 
 /* worker.c */
+/* Serves file requests until the client has gone; .out and .arena are there. */
+void worker_serve(struct worker *w);
 /* The next frame, waiting for it; valid until the next call. -1: the conversation is over. */
 int worker_next(struct worker *w, struct frame *out, struct err *e) MUST_CHECK;
 int worker_flush(struct worker *w, struct err *e) MUST_CHECK; /* -1: the client is gone */
@@ -40,5 +43,11 @@ int files_remove(struct worker *w, const struct request *r, struct err *e);
 
 /* tcp.c: the one request of its conversation, and then bytes to its end */
 void tcp_serve(struct worker *w);
+
+/* trees.c, trees_write.c: the same. */
+int trees_list(struct worker *w, const struct request *r, struct err *e);
+int trees_get(struct worker *w, const struct request *r, struct err *e);
+int trees_put(struct worker *w, const struct request *r, struct err *e);
+int trees_prune(struct worker *w, const struct request *r, struct err *e);
 
 #endif

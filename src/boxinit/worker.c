@@ -21,7 +21,8 @@
 #include "boxinit/limits.h"
 
 #define SILENCE_S 600
-#define READ_SIZE (64u << 10)
+#define READ_SIZE (256u << 10)
+#define ARENA_MAX (64u << 20)
 
 int worker_next(struct worker *w, struct frame *out, struct err *e)
 {
@@ -29,6 +30,7 @@ int worker_next(struct worker *w, struct frame *out, struct err *e)
     w->used = 0;
     while (true) {
         ssize_t n = wire_parse(buf_str(w->in), out, e);
+        size_t size;
         char *room;
 
         if (n < 0) {
@@ -39,11 +41,12 @@ int worker_next(struct worker *w, struct frame *out, struct err *e)
             atomic_store(w->used_ms, clock_mono_ms());
             return 0;
         }
-        room = buf_room(w->in, READ_SIZE);
+        size = w->in->max - w->in->len < READ_SIZE ? w->in->max - w->in->len : READ_SIZE;
+        room = size > 0 ? buf_room(w->in, size) : NULL;
         if (room == NULL) {
             return err_set(e, ERR_PROTOCOL, "a frame is too long");
         }
-        n = fd_read(w->fd, room, READ_SIZE, e);
+        n = fd_read(w->fd, room, size, e);
         if (n < 0) {
             return -1;
         }
@@ -71,6 +74,7 @@ int worker_flush(struct worker *w, struct err *e)
         sent += (size_t)n;
     }
     buf_clear(&w->out);
+    w->said_ms = clock_mono_ms();
     return 0;
 }
 
@@ -170,6 +174,10 @@ static int answer(struct worker *w, const struct request *r, struct err *e)
     case FRAME_WRITE: return files_write(w, r, e);
     case FRAME_MKDIR: return files_mkdir(w, r, e);
     case FRAME_REMOVE: return files_remove(w, r, e);
+    case FRAME_TREE_LIST: return trees_list(w, r, e);
+    case FRAME_TREE_GET: return trees_get(w, r, e);
+    case FRAME_TREE_PUT: return trees_put(w, r, e);
+    case FRAME_TREE_PRUNE: return trees_prune(w, r, e);
     default:
         return err_set(e, ERR_PROTOCOL, "request %u on a connection for file requests", r->type);
     }
@@ -223,6 +231,12 @@ static bool take_over(const struct spec *spec, int fd)
            setsockopt(3, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence)) == 0;
 }
 
+void worker_serve(struct worker *w)
+{
+    while (serve_one(w)) {
+    }
+}
+
 void worker_run(const struct spec *spec, int fd, struct buf *in, _Atomic int64_t *used_ms,
                 bool is_tcp)
 {
@@ -232,12 +246,11 @@ void worker_run(const struct spec *spec, int fd, struct buf *in, _Atomic int64_t
         _exit(1);
     }
     buf_init(&w.out, OUT_MAX);
-    arena_init(&w.arena, 64u << 20);
+    arena_init(&w.arena, ARENA_MAX);
     if (is_tcp) {
         tcp_serve(&w);
         _exit(0);
     }
-    while (serve_one(&w)) {
-    }
+    worker_serve(&w);
     _exit(0);
 }

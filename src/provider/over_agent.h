@@ -1,10 +1,10 @@
 /*
- * over_agent.h - exec, tasks, files, ports by the agent's protocol (agent/proto.h).
+ * over_agent.h - exec, tasks, files, trees, ports by the agent's protocol (agent/proto.h).
  *
  * Implemented once for every provider whose boxes run boxinit. A provider embeds
  * `struct agent_box` as the first member of its own box and tells how to open a
- * conversation; its provider_ops then name agent_exec, tasks_over_agent and
- * files_over_agent.
+ * conversation; its provider_ops then name agent_exec, tasks_over_agent, files_over_agent
+ * and trees_over_agent.
  */
 #ifndef PROVIDER_OVER_AGENT_H
 #define PROVIDER_OVER_AGENT_H
@@ -16,12 +16,15 @@ struct agent_box {
     /* A connected, close-on-exec, non-blocking stream to the box's agent that nobody
      * else uses; ERR_GONE when the box has ended, with the reason where known. */
     int (*connect)(struct box *b, const struct ctx *ctx, struct err *e);
+    /* The way there is slower than compressing: trees travel packed. */
+    bool slow;
 };
 
 int agent_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
                const struct sink *output, struct exec_result *out, struct err *e);
 extern const struct task_ops tasks_over_agent;
 extern const struct file_ops files_over_agent;
+extern const struct tree_ops trees_over_agent;
 extern const struct port_ops ports_over_agent;
 
 struct agent_usage {

@@ -233,6 +233,9 @@ struct tree_req {
     bool sums;                  /* with the SHA-256 of each file */
     const struct str *excludes; /* lines, see tree/exclude.h */
     size_t n_excludes;
+    /* Optional: the digest (tree/digest.h) of what the caller expects. Where the tree is just
+     * that, facts.same is set, and each() may not be called at all. */
+    const uint8_t *expected;
 };
 
 /* What a tree is before anything of it is sent. */
@@ -242,6 +245,7 @@ struct tree_facts {
     struct str
         real; /* the root's absolute path with links resolved; of a missing one as far as it exists */
     struct str home;     /* the far user's home, for the guard against dangerous roots */
+    bool same;           /* it is what was expected */
     uint64_t unreadable; /* folders and files that could not be read, and are not in the sequence */
     struct str first_unreadable; /* one of them, for the message */
 };
@@ -356,8 +360,8 @@ struct tree_ops {
      * a failure *out still tells what was written. */
     int (*put)(struct box *b, const struct ctx *ctx, struct str root,
                const struct tree_source *from, struct put_result *out, struct err *e);
-    /* These files (paths relative to root, sorted) with their contents. A file that could not be
-     * read is entry() and done(ok=false). */
+    /* These entries (paths relative to root, sorted), files with their contents: each of them, in
+     * order. One that could not be read is entry() as an empty file, and done(ok=false). */
     int (*get)(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
                size_t n, const struct tree_sink *to, struct err *e);
     /* Removes them, see tree_prune(). */

@@ -135,12 +135,13 @@ static int greet(struct talk *t, struct frame f, struct err *e)
     if (f.type != FRAME_HELLO || !wire_done(&r)) {
         return talk_bad(e, "a greeting");
     }
-    if (AGENT_VERSION < lowest || AGENT_VERSION > version) {
+    if (AGENT_VERSION < lowest || AGENT_LOWEST > version) {
         return err_set(e, ERR_UNSUPPORTED,
                        "the sandbox was made by another anybox: its agent speaks versions %u to "
-                       "%u of the protocol and this one speaks %u; make a new sandbox",
-                       lowest, version, (unsigned)AGENT_VERSION);
+                       "%u of the protocol and this one speaks %u to %u; make a new sandbox",
+                       lowest, version, (unsigned)AGENT_LOWEST, (unsigned)AGENT_VERSION);
     }
+    t->version = version < AGENT_VERSION ? version : AGENT_VERSION;
     t->greeted = true;
     return 0;
 }

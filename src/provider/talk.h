@@ -31,8 +31,9 @@ struct talk {
     struct buf out;    /* not sent yet */
     bool exact;        /* reads no byte beyond the frame that is coming: fd goes to another */
     bool greeted;
-    bool spoke;  /* something was sent: it may have been heard */
-    bool closed; /* the other side has ended; all that it said is in `in` */
+    uint32_t version; /* of the protocol that both speak; known once it has greeted */
+    bool spoke;       /* something was sent: it may have been heard */
+    bool closed;      /* the other side has ended; all that it said is in `in` */
 };
 
 #define TALK_NONE ((struct talk){.fd = -1})

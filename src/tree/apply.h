@@ -47,13 +47,20 @@ const struct apply_stats *apply_stats(const struct apply *a);
  * file of an entry under way is removed. */
 int apply_close(struct apply *a, bool whole, struct err *e) MUST_CHECK;
 
-/* Removes entries below the root, the last of `paths` (in order) first; links are removed and
- * not followed; missing is success. A folder is removed only when it is empty then: what the
- * caller did not name stays. Folders that something was removed from keep their mtime. Goes on
- * after a failure and returns the first one. Counts what it removed. */
+/* Removes entries below the root; links are removed and not followed; missing is success. A
+ * folder is removed only when it is empty then: what the caller did not name stays. Folders that
+ * something was removed from keep their mtime. Goes on after a failure and returns the first one
+ * at the end. Counts what it removed. */
 struct prune_stats {
     uint64_t files, dirs, kept_dirs;
 };
+struct pruner;
+struct pruner *pruner_open(int root_fd);
+void pruner_remove(struct pruner *p, struct str path); /* contents before their folder */
+/* Frees it. *out is written in any case. */
+int pruner_close(struct pruner *p, struct prune_stats *out, struct err *e) MUST_CHECK;
+
+/* All of a sorted list, from its end on. */
 int tree_prune(int root_fd, const struct str *paths, size_t n, struct prune_stats *out,
                struct err *e) MUST_CHECK;
 

@@ -1,11 +1,13 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "tree/apply.h"
 #include "tree/dirs.h"
 
-struct pruning {
+struct pruner {
     struct dirs dirs;
     struct prune_stats stats;
     bool failed;
@@ -18,7 +20,7 @@ static bool is_missing(int errnum)
 }
 
 /* 0, or the errno. */
-static int remove_name(struct pruning *p, const char *name)
+static int remove_name(struct pruner *p, const char *name)
 {
     int dir = dirs_fd(&p->dirs);
     struct stat is;
@@ -44,7 +46,7 @@ static int remove_name(struct pruning *p, const char *name)
 }
 
 /* 0, or the errno. */
-static int remove_path(struct pruning *p, struct str path)
+static int remove_path(struct pruner *p, struct str path)
 {
     char copy[DIRS_NAME];
     size_t cut = path.len;
@@ -61,23 +63,40 @@ static int remove_path(struct pruning *p, struct str path)
     return remove_name(p, name);
 }
 
+struct pruner *pruner_open(int root_fd)
+{
+    struct pruner *p = xcalloc(1, sizeof *p);
+    dirs_init(&p->dirs, root_fd);
+    return p;
+}
+
+void pruner_remove(struct pruner *p, struct str path)
+{
+    int why = remove_path(p, path);
+    if (why != 0 && !is_missing(why) && !p->failed) {
+        p->failed = true;
+        (void)err_sys(&p->first, why, "remove \"%.*s\"", STR_ARG(str_head(path, 300)));
+    }
+}
+
+int pruner_close(struct pruner *p, struct prune_stats *out, struct err *e)
+{
+    bool failed = p->failed;
+    if (failed) {
+        *e = p->first;
+    }
+    *out = p->stats;
+    dirs_fini(&p->dirs);
+    free(p);
+    return failed ? -1 : 0;
+}
+
 int tree_prune(int root_fd, const struct str *paths, size_t n, struct prune_stats *out,
                struct err *e)
 {
-    struct pruning p = {0};
-    dirs_init(&p.dirs, root_fd);
+    struct pruner *p = pruner_open(root_fd);
     for (size_t i = n; i-- > 0;) {
-        int why = remove_path(&p, paths[i]);
-        if (why != 0 && !is_missing(why) && !p.failed) {
-            p.failed = true;
-            (void)err_sys(&p.first, why, "remove \"%.*s\"", STR_ARG(str_head(paths[i], 300)));
-        }
+        pruner_remove(p, paths[i]);
     }
-    dirs_fini(&p.dirs);
-    *out = p.stats;
-    if (p.failed) {
-        *e = p.first;
-        return -1;
-    }
-    return 0;
+    return pruner_close(p, out, e);
 }

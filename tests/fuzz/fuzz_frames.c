@@ -21,13 +21,16 @@ static size_t sum(struct str s)
 
 static size_t use(const struct request *r)
 {
-    size_t total = sum(r->id) + sum(r->path) + sum(r->bytes) + sum(r->cwd);
+    size_t total = sum(r->id) + sum(r->path) + sum(r->bytes) + sum(r->cwd) + sum(r->digest);
 
     for (size_t i = 0; i < r->n_argv; i++) {
         total += sum(r->argv[i]);
     }
     for (size_t i = 0; i < r->n_env; i++) {
         total += sum(r->env[i]);
+    }
+    for (size_t i = 0; i < r->n_excludes; i++) {
+        total += sum(r->excludes[i]);
     }
     return total;
 }

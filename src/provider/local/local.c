@@ -378,6 +378,7 @@ const struct provider_ops local_ops = {
     .images = &local_images,
     .tasks = &tasks_over_agent,
     .files = &files_over_agent,
+    .trees = &trees_over_agent,
     .meter = &meter,
     .ports = &ports_over_agent,
 };

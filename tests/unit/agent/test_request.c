@@ -185,15 +185,57 @@ static void too_much_is_refused(void **state)
     free(big);
 }
 
+static void write_list(struct fixture *x, struct str root, uint8_t flags, struct str digest)
+{
+    const struct str excludes[] = {S("*.o"), S("!x")};
+    struct wire_out w;
+
+    buf_clear(&x->bytes);
+    w = wire_begin(&x->bytes, FRAME_TREE_LIST);
+    wire_str(&w, root);
+    wire_u8(&w, flags);
+    wire_str(&w, digest);
+    wire_list(&w, excludes, 2);
+    assert_true(wire_end(&w));
+}
+
+static void trees_are_decoded(void **state)
+{
+    struct fixture *x = *state;
+    struct request r;
+    struct err e;
+    struct wire_out w;
+    char digest[32] = {1};
+
+    write_list(x, S("src"), TREE_SUMS, (struct str){digest, 32});
+    assert_ok(parse(x, &r, &e), &e);
+    assert_true(request_is_file(r.type));
+    assert_str(r.path, S("src"));
+    assert_int_equal(r.flags, TREE_SUMS);
+    assert_int_equal(r.digest.len, 32);
+    assert_int_equal(r.n_excludes, 2);
+    assert_str(r.excludes[1], S("!x"));
+    write_list(x, S(""), 0, STR_EMPTY);
+    assert_fails(parse(x, &r, &e), &e, ERR_INVALID, "empty");
+    write_list(x, S("a"), 64, STR_EMPTY);
+    assert_fails(parse(x, &r, &e), &e, ERR_PROTOCOL, "does not know");
+    write_list(x, S("a"), 0, S("short"));
+    assert_fails(parse(x, &r, &e), &e, ERR_PROTOCOL, "does not know");
+    buf_clear(&x->bytes);
+    w = wire_begin(&x->bytes, FRAME_TREE_GIVE);
+    wire_u32(&w, (64u << 10) + 1);
+    wire_str(&w, S("x"));
+    assert_true(wire_end(&w));
+    assert_fails(parse(x, &r, &e), &e, ERR_PROTOCOL, "at most");
+}
+
 int main(void)
 {
 #define WITH(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        WITH(exec_is_decoded),
-        WITH(exec_that_cannot_run_is_invalid),
-        WITH(file_requests_are_decoded),
-        WITH(a_port_is_a_port),
-        WITH(what_cannot_be_read_is_a_protocol_error),
+        WITH(exec_is_decoded),           WITH(exec_that_cannot_run_is_invalid),
+        WITH(file_requests_are_decoded), WITH(trees_are_decoded),
+        WITH(a_port_is_a_port),          WITH(what_cannot_be_read_is_a_protocol_error),
         WITH(too_much_is_refused),
     };
 

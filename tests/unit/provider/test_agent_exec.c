@@ -205,7 +205,11 @@ static void test_other_versions(void **state)
     fake_hello_of(&fx->fake, 1, AGENT_VERSION + 5, AGENT_VERSION);
     fake_started(&fx->fake, 1);
     fake_ended(&fx->fake, 1, END_EXITED, 0, 0, 0);
-    assert_fails(run(fx), &fx->e, ERR_UNSUPPORTED, "3 to 6");
+    fake_hello_of(&fx->fake, 2, AGENT_LOWEST, AGENT_LOWEST);
+    fake_started(&fx->fake, 2);
+    fake_ended(&fx->fake, 2, END_EXITED, 0, 0, 0);
+    assert_fails(run(fx), &fx->e, ERR_UNSUPPORTED, "4 to 7");
+    assert_ok(run(fx), &fx->e);
     assert_ok(run(fx), &fx->e);
 }
 

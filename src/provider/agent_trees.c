@@ -1,0 +1,509 @@
+/*
+ * Whole trees over the agent's protocol: one conversation for each operation.
+ *
+ * put streams without waiting for anything, get asks for paths while it takes contents; an
+ * error that the box sends meanwhile ends both. What the box says is not trusted: blocks are
+ * checked by agent/entries.h, and get takes just what was asked for, in that order.
+ */
+#include <string.h>
+
+#include "agent/entries.h"
+#include "base/clock.h"
+#include "base/plain.h"
+#include "provider/over_agent.h"
+#include "provider/talk.h"
+
+_Static_assert((int)TREE_FILE == (int)ENTRY_FILE && (int)TREE_DIR == (int)ENTRY_DIR &&
+                   (int)TREE_LINK == (int)ENTRY_LINK && (int)TREE_OTHER == (int)ENTRY_OTHER,
+               "the types travel as they are");
+
+#define OUT_AHEAD (256u << 10) /* prepared for sending, about */
+
+struct exchange {
+    struct talk talk;
+    const struct ctx *ctx;
+    struct entries_out out;
+    struct entries_in in;
+};
+
+/* ---- the conversation ---------------------------------------------------------------------- */
+
+static int send_block(void *arg, struct str block, uint32_t unpacked, struct err *e)
+{
+    struct exchange *x = arg;
+    struct wire_out w = wire_begin(&x->talk.out, FRAME_TREE_GIVE);
+    wire_u32(&w, unpacked);
+    wire_str(&w, block);
+    return wire_end(&w) ? 0 : err_set(e, ERR_BUG, "a block of a tree did not fit its buffer");
+}
+
+static bool is_slow(const struct box *b)
+{
+    return ((const struct agent_box *)(const void *)b)->slow;
+}
+
+/* Opens a conversation whose request begins with the root and the flags. */
+static int begin(struct exchange *x, struct box *b, const struct ctx *ctx, struct str root,
+                 struct err *e)
+{
+    x->talk = TALK_NONE;
+    x->ctx = ctx;
+    entries_out_init(&x->out, is_slow(b), send_block, x);
+    entries_in_init(&x->in);
+    if (talk_check_text(root, PATH_MAX_BYTES, false, "the path", e) < 0) {
+        return -1;
+    }
+    return talk_open(&x->talk, b, ctx, e);
+}
+
+static struct wire_out request(struct exchange *x, struct box *b, uint8_t type, struct str root,
+                               unsigned flags)
+{
+    struct wire_out w = wire_begin(&x->talk.out, type);
+    wire_str(&w, root);
+    wire_u8(&w, (uint8_t)(flags | (is_slow(b) ? TREE_COMPRESS : 0)));
+    return w;
+}
+
+static int finish(struct wire_out *w, struct err *e)
+{
+    if (!wire_end(w)) {
+        return err_set(e, ERR_LIMIT,
+                       "the request is too long: there are too many exclude patterns");
+    }
+    return 0;
+}
+
+/* Ends it. An agent that knows no trees could not say so in words that help. */
+static int end(struct exchange *x, int rc, struct err *e)
+{
+    bool old = x->talk.greeted && x->talk.version < AGENT_TREES;
+    entries_out_fini(&x->out);
+    entries_in_fini(&x->in);
+    talk_close(&x->talk);
+    if (rc < 0 && old && e->kind != ERR_CANCELLED && e->kind != ERR_TIMEOUT) {
+        return err_set(e, ERR_UNSUPPORTED,
+                       "the sandbox was made by an older anybox, whose agent cannot move whole "
+                       "folders; make a new sandbox, or move files one by one");
+    }
+    return rc;
+}
+
+/* What the box calls a reason or a path, made harmless. In the call's arena. */
+static struct str tidy(const struct ctx *ctx, struct str said)
+{
+    struct buf text own_buf = {0};
+    buf_init(&text, 3 * ENTRIES_WHY);
+    plain_text(str_head(said, 3 * ENTRIES_WHY), &text);
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.p[i] == '\n' || text.p[i] == '\t') {
+            text.p[i] = ' ';
+        }
+    }
+    return arena_str(ctx->arena, buf_str(&text));
+}
+
+/* A block from the box. Empty ones only tell that it lives. */
+static int take_block(struct exchange *x, struct frame f, const struct tree_sink *to, struct err *e)
+{
+    struct wire_in r = wire_read(f.fields);
+    uint32_t unpacked = wire_get_u32(&r);
+    struct str block = wire_get_str(&r);
+    if (!wire_done(&r)) {
+        return talk_bad(e, "a part of a tree");
+    }
+    return entries_read(&x->in, block, unpacked, to, e);
+}
+
+static bool is_sign_of_life(struct frame f)
+{
+    return f.type == FRAME_TREE_BLOCK && f.fields.len == 2 * sizeof(uint32_t);
+}
+
+/* ---- list ------------------------------------------------------------------------------------- */
+
+static int get_facts(const struct ctx *ctx, struct frame f, struct tree_facts *out, struct err *e)
+{
+    struct wire_in r = wire_read(f.fields);
+    out->exists = wire_get_u8(&r) != 0;
+    uint8_t type = wire_get_u8(&r);
+    struct str real = wire_get_str(&r);
+    struct str home = wire_get_str(&r);
+    out->same = wire_get_u8(&r) != 0;
+    if (f.type != FRAME_TREE_IS || !wire_done(&r) || type > ENTRY_OTHER ||
+        real.len > 2 * PATH_MAX_BYTES || home.len > PATH_MAX_BYTES || str_has(real, '\0') ||
+        str_has(home, '\0')) {
+        return talk_bad(e, "what a tree is");
+    }
+    out->type = (enum tree_type)type;
+    out->real = arena_str(ctx->arena, real);
+    out->home = arena_str(ctx->arena, home);
+    return 0;
+}
+
+static int get_end(const struct ctx *ctx, struct frame f, struct tree_facts *out, struct err *e)
+{
+    struct wire_in r = wire_read(f.fields);
+    out->unreadable = wire_get_u64(&r);
+    out->first_unreadable = tidy(ctx, wire_get_str(&r));
+    return wire_done(&r) ? 0 : talk_bad(e, "the end of a tree");
+}
+
+static int take_listing(struct exchange *x, const struct tree_sink *to, struct tree_facts *facts,
+                        struct err *e)
+{
+    struct frame f;
+    do {
+        if (talk_get(&x->talk, x->ctx, &f, e) < 0) {
+            return -1;
+        }
+    } while (is_sign_of_life(f));
+    if (get_facts(x->ctx, f, facts, e) < 0) {
+        return -1;
+    }
+    for (;;) {
+        if (talk_get(&x->talk, x->ctx, &f, e) < 0) {
+            return -1;
+        }
+        if (f.type == FRAME_TREE_END) {
+            return get_end(x->ctx, f, facts, e);
+        }
+        if (f.type != FRAME_TREE_BLOCK) {
+            return talk_bad(e, "a part of a tree");
+        }
+        if (take_block(x, f, to, e) < 0) {
+            return -1;
+        }
+    }
+}
+
+static int tree_list(struct box *b, const struct ctx *ctx, const struct tree_req *req,
+                     tree_entry_fn *each, void *arg, struct tree_facts *out, struct err *e)
+{
+    struct exchange x;
+    struct tree_facts facts = {0};
+    struct tree_sink to = {.entry = each, .arg = arg};
+    unsigned flags = (req->legacy_style ? TREE_LEGACY : 0) | (req->gitignore ? TREE_GITIGNORE : 0) |
+                     (req->sums ? TREE_SUMS : 0);
+    int rc = begin(&x, b, ctx, req->root, e);
+    if (rc == 0) {
+        struct wire_out w = request(&x, b, FRAME_TREE_LIST, req->root, flags);
+        wire_str(&w, (struct str){(const char *)req->expected, req->expected ? TREE_SUM : 0});
+        wire_list(&w, req->excludes, req->n_excludes);
+        x.in.list_only = true;
+        rc = finish(&w, e) < 0 ? -1 : take_listing(&x, &to, &facts, e);
+    }
+    if (end(&x, rc, e) < 0) {
+        return -1;
+    }
+    *out = facts;
+    return 0;
+}
+
+/* ---- sending while it listens -------------------------------------------------------------------- */
+
+/* The next frame while `more` prepares what is to be sent: it returns 1, or 0 when there is
+ * nothing left. 1 with a frame; -1. */
+typedef int more_fn(void *arg, struct err *e);
+
+static int next_frame(struct exchange *x, more_fn *more, void *arg, bool *sent, struct frame *out,
+                      struct err *e)
+{
+    struct talk *t = &x->talk;
+    for (;;) {
+        int got = talk_next(t, out, e);
+        if (got != 0) {
+            return got;
+        }
+        if (t->closed) {
+            return talk_ended(t, x->ctx, e);
+        }
+        while (!*sent && t->out.len < OUT_AHEAD) {
+            int some = more(arg, e);
+            if (some < 0) {
+                return -1;
+            }
+            *sent = some == 0;
+        }
+        if (talk_flush(t, e) < 0) {
+            return -1;
+        }
+        if (!talk_unsent(t) && !*sent) {
+            /* There is more to send and room for it; only what came meanwhile is looked at. */
+            if (ctx_check(x->ctx, e) < 0 || talk_read(t, e) < 0) {
+                return -1;
+            }
+            continue;
+        }
+        int ready = talk_wait(t, x->ctx, NULL, clock_mono_ms() + TALK_SILENT_MS, e);
+        if (ready <= 0) {
+            return ready < 0 ? -1 : talk_silent(e, TALK_SILENT_MS);
+        }
+    }
+}
+
+/* The end of what we send. */
+static int send_end(struct exchange *x, struct err *e)
+{
+    if (entries_flush(&x->out, e) < 0) {
+        return -1;
+    }
+    return send_block(x, STR_EMPTY, 0, e);
+}
+
+/* ---- put -------------------------------------------------------------------------------------------- */
+
+struct putting {
+    struct exchange x;
+    const struct tree_source *from;
+    struct tree_sink to;
+    bool in_file;
+};
+
+static int more_of_file(struct putting *p, struct err *e)
+{
+    char *to;
+    size_t cap;
+    bool skip = false;
+    uint64_t hole = p->from->hole != NULL ? p->from->hole(p->from->arg) : 0;
+    if (hole > 0) {
+        return p->to.hole(p->to.arg, hole, e) < 0 ? -1 : 1;
+    }
+    if (entries_room(&p->x.out, &to, &cap, e) < 0) {
+        return -1;
+    }
+    ssize_t n = p->from->read(p->from->arg, to, cap, &skip, e);
+    if (n > 0) {
+        entries_filled(&p->x.out, (size_t)n);
+        return 1;
+    }
+    p->in_file = false;
+    if (n == 0) {
+        return p->to.done(p->to.arg, true, STR_EMPTY, e) < 0 ? -1 : 1;
+    }
+    if (!skip) {
+        return -1;
+    }
+    struct err why = *e;
+    return p->to.done(p->to.arg, false, str_from(why.msg), e) < 0 ? -1 : 1;
+}
+
+static int more_to_put(void *arg, struct err *e)
+{
+    struct putting *p = arg;
+    struct tree_entry entry;
+    if (p->in_file) {
+        return more_of_file(p, e);
+    }
+    int got = p->from->next(p->from->arg, &entry, e);
+    if (got <= 0) {
+        return got < 0 ? -1 : send_end(&p->x, e);
+    }
+    p->in_file = entry.type == TREE_FILE && !entry.meta_only;
+    return p->to.entry(p->to.arg, &entry, e) < 0 ? -1 : 1;
+}
+
+static int get_put(const struct ctx *ctx, struct frame f, struct put_result *out, struct err *e)
+{
+    struct wire_in r = wire_read(f.fields);
+    out->dirs = wire_get_u64(&r);
+    out->files = wire_get_u64(&r);
+    out->links = wire_get_u64(&r);
+    out->bytes = wire_get_u64(&r);
+    out->skipped = wire_get_u64(&r);
+    out->first_skipped = tidy(ctx, wire_get_str(&r));
+    return wire_done(&r) ? 0 : talk_bad(e, "what was written");
+}
+
+static int put_all(struct putting *p, struct put_result *out, struct err *e)
+{
+    bool sent = false;
+    bool told = false;
+    for (;;) {
+        struct frame f;
+        if (next_frame(&p->x, more_to_put, p, &sent, &f, e) < 0) {
+            return -1;
+        }
+        if (f.type == FRAME_PUT_IS) {
+            if (get_put(p->x.ctx, f, out, e) < 0) {
+                return -1;
+            }
+            told = true;
+        } else if (f.type == FRAME_OK && told && sent) {
+            return 0;
+        } else if (!is_sign_of_life(f)) {
+            return talk_bad(e, "an answer");
+        }
+    }
+}
+
+static int tree_put(struct box *b, const struct ctx *ctx, struct str root,
+                    const struct tree_source *from, struct put_result *out, struct err *e)
+{
+    struct putting p = {.from = from};
+    *out = (struct put_result){0};
+    int rc = begin(&p.x, b, ctx, root, e);
+    if (rc == 0) {
+        struct wire_out w = request(&p.x, b, FRAME_TREE_PUT, root, 0);
+        p.to = entries_sink(&p.x.out);
+        rc = finish(&w, e) < 0 ? -1 : put_all(&p, out, e);
+    }
+    return end(&p.x, rc, e);
+}
+
+/* ---- get ---------------------------------------------------------------------------------------------- */
+
+struct getting {
+    struct exchange x;
+    const struct tree_sink *to;
+    const struct str *paths;
+    size_t n, asked, came;
+};
+
+static int more_to_ask(void *arg, struct err *e)
+{
+    struct getting *g = arg;
+    if (g->asked == g->n) {
+        return send_end(&g->x, e);
+    }
+    return entries_put_path(&g->x.out, g->paths[g->asked++], e) < 0 ? -1 : 1;
+}
+
+static int got_entry(void *arg, const struct tree_entry *entry, struct err *e)
+{
+    struct getting *g = arg;
+    if (g->came == g->n || !str_eq(entry->path, g->paths[g->came])) {
+        return talk_bad(e, "a file that was not asked for, or one");
+    }
+    g->came++;
+    return g->to->entry(g->to->arg, entry, e);
+}
+
+static int got_data(void *arg, struct str bytes, struct err *e)
+{
+    const struct getting *g = arg;
+    return g->to->data(g->to->arg, bytes, e);
+}
+
+static int got_hole(void *arg, uint64_t n, struct err *e)
+{
+    const struct getting *g = arg;
+    static const char zeros[4096];
+    if (g->to->hole != NULL) {
+        return g->to->hole(g->to->arg, n, e);
+    }
+    while (n > 0) {
+        size_t some = n < sizeof zeros ? (size_t)n : sizeof zeros;
+        if (ctx_check(g->x.ctx, e) < 0 ||
+            g->to->data(g->to->arg, (struct str){zeros, some}, e) < 0) {
+            return -1;
+        }
+        n -= some;
+    }
+    return 0;
+}
+
+static int got_done(void *arg, bool ok, struct str why, struct err *e)
+{
+    const struct getting *g = arg;
+    return g->to->done(g->to->arg, ok, ok ? STR_EMPTY : tidy(g->x.ctx, why), e);
+}
+
+static int get_all(struct getting *g, struct err *e)
+{
+    struct tree_sink to = {
+        .entry = got_entry, .data = got_data, .hole = got_hole, .done = got_done, .arg = g};
+    bool sent = false;
+    for (;;) {
+        struct frame f;
+        if (next_frame(&g->x, more_to_ask, g, &sent, &f, e) < 0) {
+            return -1;
+        }
+        if (f.type == FRAME_TREE_END) {
+            if (g->came < g->n) {
+                return talk_bad(e, "fewer files than were asked for, or some");
+            }
+            return entries_end(&g->x.in, e);
+        }
+        if (f.type != FRAME_TREE_BLOCK) {
+            return talk_bad(e, "a part of a tree");
+        }
+        if (take_block(&g->x, f, &to, e) < 0) {
+            return -1;
+        }
+    }
+}
+
+static int tree_get(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
+                    size_t n, const struct tree_sink *to, struct err *e)
+{
+    struct getting g = {.to = to, .paths = paths, .n = n};
+    int rc = begin(&g.x, b, ctx, root, e);
+    if (rc == 0) {
+        struct wire_out w = request(&g.x, b, FRAME_TREE_GET, root, 0);
+        g.x.in.sized = true;
+        rc = finish(&w, e) < 0 ? -1 : get_all(&g, e);
+    }
+    return end(&g.x, rc, e);
+}
+
+/* ---- prune -------------------------------------------------------------------------------------------- */
+
+struct pruning {
+    struct exchange x;
+    const struct str *paths;
+    size_t left;
+};
+
+static int more_to_prune(void *arg, struct err *e)
+{
+    struct pruning *p = arg;
+    if (p->left == 0) {
+        return send_end(&p->x, e);
+    }
+    return entries_put_path(&p->x.out, p->paths[--p->left], e) < 0 ? -1 : 1;
+}
+
+static int prune_all(struct pruning *p, struct prune_result *out, struct err *e)
+{
+    bool sent = false;
+    for (;;) {
+        struct frame f;
+        if (next_frame(&p->x, more_to_prune, p, &sent, &f, e) < 0) {
+            return -1;
+        }
+        if (f.type == FRAME_PRUNE_IS) {
+            struct wire_in r = wire_read(f.fields);
+            out->files = wire_get_u64(&r);
+            out->dirs = wire_get_u64(&r);
+            (void)wire_get_u64(&r);
+            if (!wire_done(&r)) {
+                return talk_bad(e, "what was removed");
+            }
+        } else if (f.type == FRAME_OK && sent) {
+            return 0;
+        } else if (!is_sign_of_life(f)) {
+            return talk_bad(e, "an answer");
+        }
+    }
+}
+
+static int tree_remove(struct box *b, const struct ctx *ctx, struct str root,
+                       const struct str *paths, size_t n, struct prune_result *out, struct err *e)
+{
+    struct pruning p = {.paths = paths, .left = n};
+    *out = (struct prune_result){0};
+    int rc = begin(&p.x, b, ctx, root, e);
+    if (rc == 0) {
+        struct wire_out w = request(&p.x, b, FRAME_TREE_PRUNE, root, 0);
+        rc = finish(&w, e) < 0 ? -1 : prune_all(&p, out, e);
+    }
+    return end(&p.x, rc, e);
+}
+
+const struct tree_ops trees_over_agent = {
+    .list = tree_list,
+    .put = tree_put,
+    .get = tree_get,
+    .prune = tree_remove,
+};
