@@ -64,6 +64,15 @@ static const struct command commands[] = {
      "any. Every program on this machine can connect.\n\n"
      "  --owner OWNER      a sandbox of this owner, see \"anybox help ls\"\n",
      cmd_forward},
+    {"logs", "[-f] TASK", "Print what a background task has printed",
+     "TASK is a task_id or the name of a session. The whole log, as it is.\n\n"
+     "  -f, --follow       go on until the task ends\n"
+     "  --owner OWNER      a task of this owner, see \"anybox help ls\"\n",
+     cmd_logs},
+    {"attach", "TASK", "Look at a background task in its terminal",
+     "TASK as with logs. On an SSH host with tmux: ssh to its session (leave it with Ctrl-B D).\n"
+     "Elsewhere: its log, followed.\n",
+     cmd_attach},
     {"rm", "[--owner OWNER] BOX... | --all", "Delete sandboxes and everything in them",
      "  --all              all of the owner's, who is you unless --owner says otherwise\n"
      "  --owner OWNER      see \"anybox help ls\"\n",

@@ -78,6 +78,7 @@ static int exec_argv(struct box *b, const struct ctx *ctx, const struct exec_req
         .sink = output,
         .input = req->input,
         .had_input = req->input != NULL,
+        .leave = req->leave,
         .overdue_ms = req->timeout_ms > 0 ? clock_mono_ms() + req->timeout_ms + OVERDUE_MS : 0,
     };
     if (talk_open(&r.talk, b, ctx, e) < 0 ||

@@ -224,6 +224,9 @@ static int run_until(struct run *r, const struct ctx *ctx, int64_t until_ms, str
         if (got != 0) {
             return got;
         }
+        if (r->leave != NULL && *r->leave) {
+            return 0;
+        }
         if (r->talk.closed) {
             return lost(r, ctx, e);
         }
@@ -276,6 +279,7 @@ static void stop(struct run *r, const struct ctx *ctx)
     struct ctx quiet = {.arena = ctx->arena, .deadline_ms = clock_mono_ms() + STOP_WAIT_MS};
     struct err ignored = {0};
     r->input = NULL;
+    r->leave = NULL;
     if (r->had_input) {
         kill_beside(r, &quiet);
     } else {
@@ -294,6 +298,7 @@ static void leave(struct run *r, const struct ctx *ctx)
     struct ctx quiet = {.arena = ctx->arena, .deadline_ms = clock_mono_ms() + LEAVE_WAIT_MS};
     struct err ignored = {0};
     r->input = NULL;
+    r->leave = NULL;
     if (r->had_input && talk_unsent(&r->talk)) {
         return;
     }

@@ -12,6 +12,7 @@ struct run {
     const struct sink *sink;    /* NULL: output is dropped */
     const struct source *input; /* NULL: none, or it has ended */
     bool had_input;
+    const bool *leave;  /* see struct exec_req */
     int64_t overdue_ms; /* the box should have ended the command by then; 0: no time-out */
     uint64_t next[2];   /* offset behind the last byte of each stream */
     bool started, ended;

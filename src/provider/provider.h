@@ -144,6 +144,9 @@ struct exec_req {
     const struct source *input; /* NULL: stdin is /dev/null */
     int64_t timeout_ms;         /* kills the whole session; 0: none. Kept by the box itself */
     int64_t window_ms;          /* only detaches: result EXEC_RUNNING; 0: wait to the end */
+    /* NULL, or a switch that the sink may set to detach at once, where the provider has tasks;
+     * others go on to the end. */
+    const bool *leave;
 };
 
 enum exec_end {

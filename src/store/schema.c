@@ -86,6 +86,27 @@ const char *const db_migrations[] = {
     "CREATE INDEX transfers_by_owner ON transfers (owner, id);"
     "CREATE INDEX transfers_live ON transfers (id) WHERE state < 2;"
     "CREATE INDEX transfers_finished ON transfers (id) WHERE state > 1;",
+
+    /* 4: tasks, by the id of their run. */
+    "CREATE TABLE tasks ("
+    "  seq INTEGER PRIMARY KEY,"
+    "  id TEXT NOT NULL UNIQUE,"
+    "  owner TEXT NOT NULL,"
+    "  box_id TEXT NOT NULL,"
+    "  name TEXT NOT NULL,"
+    "  log TEXT NOT NULL,"
+    "  dir TEXT NOT NULL,"
+    "  command TEXT NOT NULL,"
+    "  state TEXT NOT NULL,"
+    "  exit_code INTEGER NOT NULL,"
+    "  signal INTEGER NOT NULL,"
+    "  created_ms INTEGER NOT NULL,"
+    "  ended_ms INTEGER NOT NULL"
+    ") STRICT;"
+    "CREATE INDEX tasks_by_name ON tasks (owner, name, seq);"
+    "CREATE INDEX tasks_by_log ON tasks (owner, log, seq);"
+    "CREATE INDEX tasks_by_box ON tasks (owner, box_id, seq);"
+    "CREATE INDEX tasks_by_time ON tasks (created_ms);",
 };
 
 const int db_version = COUNTOF(db_migrations);

@@ -82,6 +82,43 @@ int store_owners(struct store *s, struct arena *a, const struct str **out, size_
     MUST_CHECK;
 int store_prune(struct store *s, int64_t ended_before_ms, struct err *e) MUST_CHECK;
 
+/* ---- tasks: what we know of jobs; the truth is in their boxes (core/task.h) ----- */
+
+struct task_row {
+    struct str id;       /* the run's */
+    struct str owner;    /* as of boxes */
+    struct str box_id;   /* the sandbox_id, or "provider:ref" */
+    struct str name;     /* of the session */
+    struct str log, dir; /* in the box; empty until it has started */
+    struct str command;  /* its head */
+    struct str state;    /* what was last seen of it */
+    int64_t exit_code;   /* -1: not known */
+    int64_t signal;
+    int64_t created_ms, ended_ms; /* wall clock; 0: it goes on, as far as we know */
+};
+
+typedef int task_row_fn(void *arg, const struct task_row *row, struct err *e);
+
+int store_add_task(struct store *s, const struct task_row *row, struct err *e) MUST_CHECK;
+/* It has started: where its files are. */
+int store_task_begun(struct store *s, struct str id, struct str log, struct str dir, struct err *e)
+    MUST_CHECK;
+/* .state, .exit_code, .signal and .ended_ms of that id. An end that is known stays. */
+int store_task_seen(struct store *s, const struct task_row *row, struct err *e) MUST_CHECK;
+int store_drop_task(struct store *s, struct str id, struct err *e) MUST_CHECK;
+/* ERR_NOT_FOUND. */
+int store_task_by_id(struct store *s, struct arena *a, struct str owner, struct str id,
+                     struct task_row *out, struct err *e) MUST_CHECK;
+/* The latest that has this name and log; an empty one, and an empty box_id, means any. */
+int store_task_by_name(struct store *s, struct arena *a, struct str owner, struct str box_id,
+                       struct str name, struct str log, struct task_row *out, struct err *e)
+    MUST_CHECK;
+/* The latest ones first, at most max; an empty box_id means any. As store_each_box(). */
+int store_each_task(struct store *s, struct arena *a, struct str owner, struct str box_id,
+                    int64_t max, task_row_fn *each, void *arg, struct err *e) MUST_CHECK;
+/* Forgets tasks that were started before, whatever became of them. */
+int store_prune_tasks(struct store *s, int64_t created_before_ms, struct err *e) MUST_CHECK;
+
 /* ---- selections: seeds the next process of the same user and folder ---------- */
 
 int store_set_selected(struct store *s, struct str owner, struct str folder, struct str box_id,

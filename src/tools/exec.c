@@ -9,13 +9,13 @@
 #include "tools/exec.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/plain.h"
 #include "core/output.h"
+#include "tools/task_answer.h"
 
 #define SLICE_MS         10000        /* a waiting client hears from us at least so often */
 #define PROGRESS_GAP_MS  1000         /* and at most so often */
@@ -187,27 +187,6 @@ static int run_job(void *arg, struct call *c, struct box *b, struct str id, stru
 
 /* ---- the answer ---------------------------------------------------------------------- */
 
-static json_t *signal_name(int number)
-{
-    static const struct {
-        int number;
-        const char *name;
-    } names[] = {
-        {SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"},     {SIGILL, "SIGILL"},
-        {SIGTRAP, "SIGTRAP"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},       {SIGFPE, "SIGFPE"},
-        {SIGKILL, "SIGKILL"}, {SIGUSR1, "SIGUSR1"}, {SIGSEGV, "SIGSEGV"},     {SIGUSR2, "SIGUSR2"},
-        {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"}, {SIGTERM, "SIGTERM"},     {SIGSYS, "SIGSYS"},
-        {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"}, {SIGVTALRM, "SIGVTALRM"}, {SIGPROF, "SIGPROF"},
-    };
-
-    for (size_t i = 0; i < COUNTOF(names); i++) {
-        if (names[i].number == number) {
-            return json_string(names[i].name);
-        }
-    }
-    return json_sprintf("signal %d", number);
-}
-
 static int exit_code(const struct run *r)
 {
     if (r->lost) {
@@ -328,7 +307,7 @@ static json_t *answer_for(struct run *r, struct str note)
     cut = put_stream(r, o, "stderr", STREAM_ERR, last_words(r)) || cut;
     (void)json_object_set_new(o, "duration", answer_seconds(wall_ms));
     (void)json_object_set_new(o, "timed_out", json_boolean(!r->lost && r->result.timed_out));
-    (void)json_object_set_new(o, "signal", signaled ? signal_name(r->result.code) : json_null());
+    (void)json_object_set_new(o, "signal", signaled ? answer_signal(r->result.code) : json_null());
     (void)json_object_set_new(o, "connection_error", json_boolean(r->lost));
     if (!r->lost && r->result.oom != KNOWN_NOT) {
         (void)json_object_set_new(o, "oom_killed", json_boolean(r->result.oom == KNOWN_YES));

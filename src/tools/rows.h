@@ -4,12 +4,15 @@
 
 struct tool;
 
+extern const struct tool tool_cancel_background_task;
 extern const struct tool tool_cancel_file_transfer_task;
+extern const struct tool tool_check_background_task;
 extern const struct tool tool_check_file_transfer_task;
 extern const struct tool tool_create_sandbox;
 extern const struct tool tool_delete_sandbox;
 extern const struct tool tool_download_files;
 extern const struct tool tool_exec_bash;
+extern const struct tool tool_exec_bash_background;
 extern const struct tool tool_execute_terminal_command;
 extern const struct tool tool_get_active_sandbox;
 extern const struct tool tool_list_remote_files;

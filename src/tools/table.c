@@ -4,12 +4,15 @@
 
 /* clang-format off */
 const struct tool *const tools[] = {
+    &tool_cancel_background_task,
     &tool_cancel_file_transfer_task,
+    &tool_check_background_task,
     &tool_check_file_transfer_task,
     &tool_create_sandbox,
     &tool_delete_sandbox,
     &tool_download_files,
     &tool_exec_bash,
+    &tool_exec_bash_background,
     &tool_execute_terminal_command,
     &tool_get_active_sandbox,
     &tool_list_remote_files,
