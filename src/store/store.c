@@ -44,6 +44,10 @@ const char *store_library(void)
 
 void db_close(struct store *s)
 {
+    for (size_t i = 0; i < s->n_kept; i++) {
+        (void)sqlite3_finalize(s->kept[i].stmt);
+    }
+    s->n_kept = 0;
     if (s->db != NULL) {
         (void)sqlite3_close(s->db);
         s->db = NULL;
@@ -112,11 +116,35 @@ int db_fail(struct store *s, struct err *e)
 
 /* ---- statements ------------------------------------------------------------------- */
 
+/* The place for one more: that of the one which was not used for longest, when all are taken.
+ * Whoever holds some has used them since. */
+static struct db_kept *make_room(struct store *s)
+{
+    struct db_kept *oldest = &s->kept[0];
+
+    if (s->n_kept < DB_KEPT) {
+        return &s->kept[s->n_kept++];
+    }
+    for (size_t i = 1; i < s->n_kept; i++) {
+        oldest = s->kept[i].used < oldest->used ? &s->kept[i] : oldest;
+    }
+    (void)sqlite3_finalize(oldest->stmt);
+    return oldest;
+}
+
 int db_prepare(struct store *s, const char *sql, sqlite3_stmt **out, struct err *e)
 {
-    if (sqlite3_prepare_v2(s->db, sql, -1, out, NULL) != SQLITE_OK) {
+    for (size_t i = 0; i < s->n_kept; i++) {
+        if (s->kept[i].sql == sql && !sqlite3_stmt_busy(s->kept[i].stmt)) {
+            s->kept[i].used = s->uses++;
+            *out = s->kept[i].stmt;
+            return 0;
+        }
+    }
+    if (sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL) != SQLITE_OK) {
         return db_fail(s, e);
     }
+    *make_room(s) = (struct db_kept){.sql = sql, .stmt = *out, .used = s->uses++};
     return 0;
 }
 
