@@ -56,10 +56,8 @@ static int make_dir(const char *path, mode_t mode, struct err *e)
 
 static int make_file(const char *path, struct err *e)
 {
-    int fd own_fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-
     /* In a read-only tree the file may be there already. */
-    if (fd < 0 && access(path, F_OK) < 0) {
+    if (mknod(path, S_IFREG | 0644, 0) < 0 && access(path, F_OK) < 0) {
         return err_sys(e, errno, "make %s", path);
     }
     return 0;
