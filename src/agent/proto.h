@@ -204,6 +204,11 @@ enum {
  *   6  (optional, spec.keep_fd) a descriptor that PID 1 keeps open for its lifetime:
  *      the lock of the box's uid range
  *
+ * "boxinit maker" makes such boxes for one server (boxinit/maker.c). Descriptor:
+ *   3  one end of a pair of SOCK_SEQPACKET sockets. Each message is the frame of a spec, of at
+ *      most MAKER_SPEC_MAX bytes, and brings the descriptors 4, 5 and perhaps 6 of above. Its
+ *      end is the end of the maker
+ *
  * The spec is what can be known before anybody asks for a box, the order is what only the
  * one who asks knows. So a box can be prepared in advance (provider/local/pool.h) and is
  * made in the same way whether it was or not.
@@ -212,6 +217,9 @@ enum {
 #define CONTROL_FD 4
 #define FOLDER_FD  5
 #define KEEP_FD    6
+
+#define MAKER_FD       3
+#define MAKER_SPEC_MAX (32u << 10)
 
 #define ORDER_WAIT_MS (10 * 60 * 1000)
 
@@ -255,7 +263,8 @@ enum {
     FRAME_SPEC = 100,
     /* u32 pid of PID 1 as the host sees it */
     FRAME_BORN = 101,
-    /* (none) the box is made but for what the order says, and waits for it */
+    /* (none) the box is made but for what the order says, and waits for it; not said when the
+     * order is there already */
     FRAME_PREPARED = 102,
     /* The order:
      *   str hostname

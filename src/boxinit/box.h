@@ -1,4 +1,4 @@
-/* box.h - the two processes that make a box. */
+/* box.h - the processes that make a box. */
 #ifndef BOXINIT_BOX_H
 #define BOXINIT_BOX_H
 
@@ -7,6 +7,8 @@
 /* The outer process: everything up to the birth of the inner one, and its network.
  * Returns the exit code. */
 int box_make(void);
+/* The same for many boxes, one after another: maker.c. */
+int maker_run(void);
 
 /* The inner process, already cloned into its namespaces. It goes on when a byte comes
  * from `go`, with the tree of an image where the outer one has to open it; the end of it instead means that nobody wants the box any more. A box with a
@@ -18,6 +20,8 @@ NORETURN void box_init(const struct spec *spec, struct box_fds fds, int go, int 
 void box_put_fail(struct buf *to, const struct err *why);
 /* Says a frame without fields, or a FAIL frame, on the control. */
 int box_say(uint8_t frame, struct err *e) MUST_CHECK;
+/* The birth of PID 1. */
+int box_say_born(pid_t pid, struct err *e) MUST_CHECK;
 void box_say_failed(enum setup_step step, const struct err *why);
 
 #endif

@@ -16,6 +16,9 @@
  * a closed pipe or control instead of it is the end. A box that nobody knows of cannot come
  * to be, and prepared ones end with their server.
  *
+ * "boxinit maker" makes the plain ones of these boxes for one server, without an outer process
+ * and without the start of a program for each (maker.c).
+ *
  * A box with a network has a third process, slirp4netns, which the outer one starts when
  * the inner one has made its side (stack.c); the inside is net.c.
  *
@@ -33,13 +36,18 @@
 
 /* Inside the box everyone can read PID 1's command line: it must not tell where on the
  * host this program lies. */
+static void replace(char *arg, const char *by)
+{
+    size_t len = strlen(arg);
+
+    memset(arg, 0, len);
+    memcpy(arg, by, len < strlen(by) ? len : strlen(by));
+}
+
 static void hide_path(char **argv)
 {
-    size_t len = strlen(argv[0]);
-    size_t keep = len < sizeof("init") - 1 ? len : sizeof("init") - 1;
-
-    memset(argv[0], 0, len);
-    memcpy(argv[0], "init", keep);
+    replace(argv[0], "init");
+    replace(argv[1], "box");
 }
 
 static bool is_hex(struct str s)
@@ -102,6 +110,10 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "box") == 0) {
         hide_path(argv);
         return box_make();
+    }
+    if (argc == 2 && strcmp(argv[1], "maker") == 0) {
+        hide_path(argv);
+        return maker_run();
     }
     if (argc >= 2 && strcmp(argv[1], "serve") == 0) {
         return run_agent(argc, argv, agent_serve);

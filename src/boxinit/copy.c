@@ -49,15 +49,12 @@ static int fill(int copy, int from, off_t size, struct err *e)
     return fcntl(copy, F_ADD_SEALS, FIXED) < 0 ? err_sys(e, errno, "seal boxinit's copy") : 0;
 }
 
-int copy_run(const struct spec *spec, struct err *e)
+int copy_run(const char *mode, struct err *e)
 {
-    static const char *const argv[] = {"init", "box", NULL};
+    const char *const argv[] = {"init", mode, NULL};
     static const char *const no_env[] = {NULL};
     struct stat is;
 
-    if (!spec_shares_uid(spec) || spec->uid_mode == UIDS_WRITE) {
-        return 0;
-    }
     int from own_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     if (from < 0 || fstat(from, &is) < 0) {
         return err_sys(e, errno, "look at boxinit's own file");
@@ -77,9 +74,17 @@ int copy_run(const struct spec *spec, struct err *e)
     if (fill(copy, from, is.st_size, e) < 0) {
         return -1;
     }
+    (void)syscall(SYS_execveat, copy, "", argv, no_env, AT_EMPTY_PATH);
+    return err_sys(e, errno, "run boxinit's copy");
+}
+
+int copy_for(const struct spec *spec, struct err *e)
+{
+    if (!spec_shares_uid(spec) || spec->uid_mode == UIDS_WRITE) {
+        return 0;
+    }
     if (lseek(SPEC_FD, 0, SEEK_SET) < 0) {
         return err_sys(e, errno, "read the spec once more");
     }
-    (void)syscall(SYS_execveat, copy, "", argv, no_env, AT_EMPTY_PATH);
-    return err_sys(e, errno, "run boxinit's copy");
+    return copy_run("box", e);
 }

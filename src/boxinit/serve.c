@@ -288,8 +288,11 @@ int server_prepare(struct server *s, const struct spec *spec, const struct box_f
 
 void server_run(struct server *s)
 {
+    char line[32];
+
     while (s->end == NULL) {
         turn(s);
     }
-    (void)!pwrite(s->fds.end, s->end, strlen(s->end), 0);
+    (void)snprintf(line, sizeof(line), "%s\n", s->end);
+    (void)!pwrite(s->fds.end, line, strlen(line), 0);
 }

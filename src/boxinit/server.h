@@ -50,6 +50,11 @@ struct box_fds {
     int oom_adj; /* its own oom_score_adj, for writing */
 };
 
+#define BOX_NO_FDS                                                                                 \
+    {                                                                                              \
+        -1, -1, -1, -1, -1, -1, -1, -1                                                             \
+    }
+
 /* How a command ended. */
 struct ending {
     uint8_t how; /* END_* */

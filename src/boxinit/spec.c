@@ -344,26 +344,33 @@ static ssize_t read_more(int fd, struct buf *to, struct err *e)
     return n;
 }
 
+int spec_parse_frame(struct str bytes, struct arena *a, struct spec *out, struct err *e)
+{
+    struct frame frame;
+    ssize_t n = wire_parse(bytes, &frame, e);
+
+    if (n < 0) {
+        return err_wrap(e, "read the spec");
+    }
+    if (n == 0 || (size_t)n != bytes.len || frame.type != FRAME_SPEC) {
+        return err_set(e, ERR_PROTOCOL, "one spec frame is expected, and nothing behind it");
+    }
+    return spec_parse(frame.fields, a, out, e);
+}
+
 int spec_read(int fd, struct arena *a, struct spec *out, struct err *e)
 {
     struct buf bytes own_buf = {0};
-    struct frame frame;
     ssize_t n;
 
     buf_init(&bytes, FRAME_MAX + FRAME_HEADER);
     do {
         n = read_more(fd, &bytes, e);
     } while (n > 0);
-    if (n == 0) {
-        n = wire_parse(buf_str(&bytes), &frame, e);
-    }
     if (n < 0) {
         return err_wrap(e, "read the spec");
     }
-    if (n == 0 || (size_t)n != bytes.len || frame.type != FRAME_SPEC) {
-        return err_set(e, ERR_PROTOCOL, "descriptor %d must give one spec frame and end", fd);
-    }
-    return spec_parse(frame.fields, a, out, e);
+    return spec_parse_frame(buf_str(&bytes), a, out, e);
 }
 
 int spec_read_order(int fd, struct arena *a, struct spec *out, struct err *e)

@@ -64,6 +64,8 @@ static inline bool spec_shares_uid(const struct spec *spec)
 
 /* The fields of a spec frame. Everything in *out lives in the arena. */
 int spec_parse(struct str fields, struct arena *a, struct spec *out, struct err *e) MUST_CHECK;
+/* One whole spec frame. */
+int spec_parse_frame(struct str bytes, struct arena *a, struct spec *out, struct err *e) MUST_CHECK;
 /* The fields of an order, which are added to *out. */
 int spec_parse_order(struct str fields, struct arena *a, struct spec *out, struct err *e)
     MUST_CHECK;

@@ -479,7 +479,7 @@ class Box(Agent):
 
     def ended(self):
         with open(os.path.join(self.folder, "end")) as f:
-            return f.read()
+            return f.readline().rstrip("\n")
 
     def close(self):
         if self.pid is not None and self.alive():

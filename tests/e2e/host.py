@@ -88,12 +88,23 @@ class Install:
         them, and cannot be played where nobody may tell."""
         if not IS_ROOT:
             pytest.skip("only root sees which processes are in boxes")
-        return self.seen_inits()
+        return [pid for pid in self.seen_inits() if not self.is_maker(pid)]
 
     def box_processes(self):
         """Every process in a box of ours, PID 1 included; as box_inits()."""
         self.box_inits()
-        return self.seen_processes()
+        return [pid for pid in self.seen_processes() if not self.is_maker(pid)]
+
+    def makers(self):
+        """What gives birth to the boxes of a server that is alive: one for each of these."""
+        return [pid for pid in self.seen_inits() if self.is_maker(pid)]
+
+    def is_maker(self, pid):
+        """It is a server's child and hears of boxes by a socket, not by a file."""
+        try:
+            return executable(parent(pid)) == str(self.anybox) and os.readlink(f"/proc/{pid}/fd/3").startswith("socket:")
+        except OSError:
+            return False
 
     def seen_inits(self):
         """Those that we may look at: for an ordinary user perhaps none."""
@@ -159,7 +170,8 @@ class Host:
 
     def residue(self):
         """What is left of boxes that should be gone, as sentences."""
-        found = [f"process {pid}: {command_line(pid)}" for pid in self.install.seen_processes()]
+        found = [f"process {pid}: {command_line(pid)}" for pid in self.install.seen_processes()
+                 if not self.install.is_maker(pid)]
         mounts = pathlib.Path("/proc/self/mountinfo").read_text()
         found += [f"mount: {line}" for line in mounts.splitlines()
                   if str(self.home) in line or any(i in line for i in self.ids)]
@@ -214,6 +226,13 @@ def executable(pid):
         return os.readlink(f"/proc/{pid}/exe")
     except OSError:
         return ""
+
+
+def parent(pid):
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def namespace(pid, kind):

@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include "agent/proto.h"
@@ -26,6 +28,19 @@
 
 /* ---- making -------------------------------------------------------------------------------- */
 
+/* ext4 without a journal looks at every inode that was freed in the last minutes, in the part
+ * of the disk where the folder is, before it takes one: that takes longer than to make a
+ * box. Of a folder with this mark the folders inside are spread over all parts. Other file
+ * systems do not know it. */
+static void spread(int dir)
+{
+    int flags = 0;
+    if (ioctl(dir, FS_IOC_GETFLAGS, &flags) == 0) {
+        flags |= FS_TOPDIR_FL;
+        (void)ioctl(dir, FS_IOC_SETFLAGS, &flags);
+    }
+}
+
 int local_open_dir(const char *path, struct err *e)
 {
     int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -34,6 +49,7 @@ int local_open_dir(const char *path, struct err *e)
             return -1;
         }
         dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        spread(dir);
     }
     if (dir < 0) {
         return err_sys(e, errno, "cannot open %s", path);
@@ -74,8 +90,7 @@ static int make_folder(struct blank *b, const struct ctx *ctx, struct err *e)
 static int start(struct blank *b, const struct ctx *ctx, const char *program, bool by_manager,
                  struct err *e)
 {
-    struct cgroup_host host;
-    cgroup_host_read(&b->arena, &host);
+    struct cgroup_host host = b->here->cgroups;
     if (!by_manager) {
         cgroup_host_refused(&host);
     }
@@ -104,8 +119,9 @@ static int make(struct blank *b, const struct ctx *ctx, struct err *e)
     const char *program = NULL;
     b->view = view_now();
     b->scoped = facts_landlock() >= LANDLOCK_ABI_SCOPES;
-    if (local_find_boxinit(b->local, &b->arena, &program, e) < 0 || make_folder(b, ctx, e) < 0 ||
-        uids_take(&b->arena, &b->uids, e) < 0) {
+    b->here = snapshot_get(&b->local->snapshots, e);
+    if (b->here == NULL || local_find_boxinit(b->local, &b->arena, &program, e) < 0 ||
+        make_folder(b, ctx, e) < 0 || uids_take(&b->here->uids, &b->uids, e) < 0) {
         return -1;
     }
     int rc = start(b, ctx, program, true, e);
@@ -114,7 +130,7 @@ static int make(struct blank *b, const struct ctx *ctx, struct err *e)
         rc = start(b, ctx, program, false, e);
     }
     drop_fd(&b->uids.lock); /* PID 1 has it, too */
-    return rc;
+    return rc == 0 && b->in_advance ? blank_prepare(b, ctx, e) : rc;
 }
 
 struct blank *blank_make(struct local *l, const struct ctx *ctx, const struct blank_kind *kind,
@@ -126,6 +142,7 @@ struct blank *blank_make(struct local *l, const struct ctx *ctx, const struct bl
     memcpy(b->id, id.p, BOX_ID_SIZE - 1);
     arena_init(&b->arena, ARENA_MAX);
     b->kind.image = arena_str(&b->arena, kind->image);
+    b->in_advance = home == l->pool_dir;
     buf_init(&b->said, SAID_MAX);
     if (make(b, ctx, e) < 0) {
         blank_undo(b);
@@ -177,6 +194,7 @@ void blank_free(struct blank *b)
     drop_fd(&b->folder);
     drop_fd(&b->uids.lock);
     buf_fini(&b->said);
+    snapshot_unref(b->here);
     arena_fini(&b->arena);
     free(b);
 }
@@ -274,7 +292,6 @@ int blank_claim(struct blank *b, const struct ctx *ctx, const struct box_spec *s
     if (settle_limits(b, &spec->limits, &m.limits, e) < 0) {
         return -1;
     }
-    b->in_advance = !str_eq(str_from(b->id), spec->id);
     if (b->in_advance && move_folder(b, spec->id, e) < 0) {
         return -1;
     }

@@ -19,16 +19,19 @@ struct blank_kind {
     enum network network;
     struct limits limits; /* that its cgroups enforce */
     struct str image;     /* the path of its folder (image.h); empty: the host's system */
+    bool alone;           /* by a boxinit of its own, not by the maker (maker.h) */
 };
 
 struct blank {
     struct local *local;
     struct arena arena; /* what is named below */
     char id[BOX_ID_SIZE];
-    const char *home; /* boxes_dir or pool_dir: where its folder lies */
-    bool in_advance;  /* it waited for its order */
-    bool scoped;      /* by Landlock */
-    int folder;       /* locked; -1: none */
+    struct snapshot *here; /* this machine, as it was */
+    const char *home;      /* boxes_dir or pool_dir: where its folder lies */
+    bool in_advance;       /* it waits for its order */
+    bool by_maker;
+    bool scoped; /* by Landlock */
+    int folder;  /* locked; -1: none */
     struct blank_kind kind;
     struct cgroup_set cgroups;
     struct uid_range uids;
@@ -41,7 +44,8 @@ struct blank {
     struct timespec view; /* what the host's /etc was like */
 };
 
-/* Made and prepared, in the folder `home` under the name `id`. NULL on failure. */
+/* Made in the folder `home` under the name `id`, and prepared if that is the pool's. NULL on
+ * failure; with ERR_UNREACHABLE it was the maker's, and can be made without. */
 struct blank *blank_make(struct local *l, const struct ctx *ctx, const struct blank_kind *kind,
                          const char *home, struct str id, struct err *e);
 /* The box that `spec` asks for, with these limits in force; *meta is what was written down
@@ -59,10 +63,12 @@ bool blank_fits(const struct blank *b, const struct limits *limits);
 
 /* ---- start.c: boxinit ------------------------------------------------------------- */
 
-/* Starts boxinit and waits until PID 1 is prepared. */
+/* Starts boxinit, or tells the maker, and waits until PID 1 is born. */
 int blank_start(struct blank *b, const struct ctx *ctx, const char *program, struct err *e)
     MUST_CHECK;
-/* Sends the order and waits until PID 1 serves. */
+/* Waits until PID 1 is prepared. */
+int blank_prepare(struct blank *b, const struct ctx *ctx, struct err *e) MUST_CHECK;
+/* Sends the order and waits until PID 1 serves, whether it is prepared already or not. */
 int blank_order(struct blank *b, const struct ctx *ctx, const struct box_spec *spec,
                 const struct limits *limits, struct err *e) MUST_CHECK;
 

@@ -125,6 +125,13 @@ static int find_image(struct local *l, const struct ctx *ctx, struct str wanted,
     return wanted.len > 0 ? image_resolve(l, NULL, ctx->arena, wanted, out, e) : 0;
 }
 
+static struct box *make(struct local *l, const struct ctx *ctx, const struct box_spec *spec,
+                        const struct blank_kind *kind, struct err *e)
+{
+    struct blank *b = blank_make(l, ctx, kind, l->boxes_dir, spec->id, e);
+    return b != NULL ? claim(b, ctx, spec, &kind->limits, e) : NULL;
+}
+
 static struct box *afresh(struct local *l, const struct ctx *ctx, const struct box_spec *spec,
                           const struct limits *limits, struct err *e)
 {
@@ -132,11 +139,12 @@ static struct box *afresh(struct local *l, const struct ctx *ctx, const struct b
     if (find_image(l, ctx, spec->image, &kind.image, e) < 0) {
         return NULL;
     }
-    struct blank *b = blank_make(l, ctx, &kind, l->boxes_dir, spec->id, e);
-    if (b == NULL) {
-        return NULL;
+    struct box *box = make(l, ctx, spec, &kind, e);
+    if (box == NULL && e->kind == ERR_UNREACHABLE) {
+        log_line(LOG_INFO, "local", "a sandbox is made once more, without the maker: %s", e->msg);
+        kind.alone = true;
+        box = make(l, ctx, spec, &kind, e);
     }
-    struct box *box = claim(b, ctx, spec, limits, e);
     if (box == NULL && e->kind == ERR_UNREACHABLE) {
         (void)err_set(e, ERR_SYSTEM, "the sandbox ended as soon as it was made");
     }

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #define INFO_VERSION 1
 #define INFO_NEW     "info.new"
 #define END_MAX      64
+#define END_DELETED  "deleted" /* by somebody: beside what PID 1 writes */
 
 static const char *const network_names[] = {
     [NETWORK_NONE] = "none",
@@ -225,13 +227,18 @@ static struct str read_end(int folder, struct arena *a)
     if (fd_read_file(folder, END_FILE, END_MAX, a, &end, &ignored) < 0) {
         return STR_EMPTY;
     }
-    return str_trim(end);
+    /* The first line: two may have had something to say at the same time. */
+    return str_cut(end, '\n', &end);
 }
 
+/* Without it the phrase is less exact. */
 void meta_mark_deleted(int folder)
 {
-    int fd own_fd = openat(folder, DELETED_FILE, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    (void)fd; /* without it the phrase is less exact */
+    int fd own_fd = openat(folder, END_FILE, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    struct stat is;
+    if (fd >= 0 && fstat(fd, &is) == 0 && is.st_size == 0) {
+        (void)!pwrite(fd, END_DELETED, sizeof END_DELETED - 1, 0);
+    }
 }
 
 struct str meta_reason(const struct meta *m, int folder, struct arena *a, enum box_end *kind)
@@ -249,7 +256,7 @@ struct str meta_reason(const struct meta *m, int folder, struct arena *a, enum b
     }
     /* Of what is being removed the info goes first: so whoever finds neither an end nor a
      * mark looks for it last. */
-    if (faccessat(folder, DELETED_FILE, F_OK, 0) == 0 ||
+    if (str_eq(end, S(END_DELETED)) ||
         (faccessat(folder, INFO_FILE, F_OK, 0) < 0 && errno == ENOENT)) {
         *kind = BOX_END_DELETED;
         return S("it was deleted");

@@ -96,8 +96,7 @@ static int64_t files_most(void)
     return files.rlim_max > INT32_MAX ? INT32_MAX : (int64_t)files.rlim_max;
 }
 
-static int check_asked(const struct limits *asked, int64_t host_memory, struct arena *a,
-                       struct err *e)
+static int check_asked(const struct limits *asked, int64_t host_memory, int64_t pids, struct err *e)
 {
     int64_t cpus = sysconf(_SC_NPROCESSORS_ONLN);
     int64_t memory_most = host_memory > 0 ? host_memory : INT64_MAX;
@@ -105,7 +104,7 @@ static int check_asked(const struct limits *asked, int64_t host_memory, struct a
     if (check("memory", UNIT_BYTES, asked->memory_bytes, MEMORY_LEAST, memory_most, e) < 0 ||
         check("disk", UNIT_BYTES, asked->disk_bytes, DISK_LEAST, memory_most, e) < 0 ||
         check("cpus", UNIT_MILLIS, asked->cpu_millis, CPU_LEAST, cpu_most, e) < 0 ||
-        check("pids", UNIT_NUMBER, asked->pids, PIDS_LEAST, pids_most(a), e) < 0 ||
+        check("pids", UNIT_NUMBER, asked->pids, PIDS_LEAST, pids, e) < 0 ||
         check("open_files", UNIT_NUMBER, asked->open_files, FILES_LEAST, files_most(), e) < 0 ||
         check("lifetime", UNIT_SECONDS, asked->lifetime_s, 1, INT32_MAX, e) < 0 ||
         check("idle time", UNIT_SECONDS, asked->idle_s, 1, INT32_MAX, e) < 0) {
@@ -186,14 +185,15 @@ int limits_settle(struct local *l, const struct limits *asked, struct arena *a, 
 {
     const struct limits *defaults = &l->defaults;
     int64_t host_memory = memory_here(l, a);
-    if (check_asked(asked, host_memory, a, e) < 0) {
+    int64_t pids = pids_most(a);
+    if (check_asked(asked, host_memory, pids, e) < 0) {
         return -1;
     }
     int64_t half = host_memory > 0 ? least_of(host_memory / 2, MEMORY_DEFAULT) : MEMORY_DEFAULT;
     struct limits got = {0};
     got.memory_bytes = either(asked->memory_bytes, either(defaults->memory_bytes, half));
     got.cpu_millis = (int32_t)either(asked->cpu_millis, defaults->cpu_millis);
-    got.pids = (int32_t)either(asked->pids, least_of(defaults->pids, pids_most(a)));
+    got.pids = (int32_t)either(asked->pids, least_of(defaults->pids, pids));
     got.lifetime_s = (int32_t)either(asked->lifetime_s, defaults->lifetime_s);
     got.idle_s = (int32_t)either(asked->idle_s, defaults->idle_s);
     if (settle_disk(asked, defaults, &got, e) < 0 ||

@@ -18,6 +18,7 @@
 #include "base/own.h"
 #include "base/proc.h"
 #include "provider/local/image.h"
+#include "provider/local/maker.h"
 #include "provider/local/pool.h"
 #include "provider/talk.h"
 
@@ -48,6 +49,8 @@ static struct provider *local_open(const struct provider_conf *conf, struct err 
     buf_init(&path, PATH_MAX_BYTES);
     buf_addf(&path, "%.*s/pool", STR_ARG(conf->state_dir));
     l->pool_dir = buf_take(&path);
+    l->maker = maker_new();
+    l->snapshots = (struct snapshots){.lock = PTHREAD_MUTEX_INITIALIZER};
     l->pool = conf->pool > 0 ? blank_pool_new(l, conf->pool) : NULL;
     l->name = copy(conf->name);
     l->state_dir = copy(conf->state_dir);
@@ -67,6 +70,8 @@ static void local_close(struct provider *p)
     }
     struct local *l = local_of(p);
     blank_pool_free(l->pool);
+    maker_free(l->maker);
+    snapshots_fini(&l->snapshots);
     free(l->boxes_dir);
     free(l->pool_dir);
     free(l->config_file);

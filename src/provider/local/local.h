@@ -3,11 +3,11 @@
  *
  * What the world knows of a box is its folder, <state>/boxes/<id>/ (0700):
  *   agent.sock   where its PID 1 listens
- *   end          why PID 1 ended, when it could tell
+ *   end          why PID 1 ended, when it could tell, or that somebody deletes the box
  *   info         its meta, below; replaced atomically
- * Processes, mounts and files of the box vanish with PID 1. The folder, the cgroups
- * that `info` names and the lock file of its uid range are removed by destroy(), else
- * by any later sweep(). While a box is being made the maker holds a flock on the
+ * Processes, mounts and files of the box vanish with PID 1, and the lock of its uid range.
+ * The folder and the cgroups that `info` names are removed by destroy(), else by any later
+ * sweep(). While a box is being made the maker holds a flock on the
  * folder; a folder without a living process and without that lock is garbage. Boxes that
  * are made in advance have their folders in <state>/pool/<id>/ until somebody wants them.
  */
@@ -18,17 +18,18 @@
 
 #include "base/buf.h"
 #include "provider/local/cgroup.h"
+#include "provider/local/snapshot.h"
 #include "provider/local/uids.h"
 #include "provider/over_agent.h"
 #include "provider/usage_text.h"
 
-#define BOX_ID_SIZE  33 /* 32 hex digits and the terminator */
-#define INFO_FILE    "info"
-#define DELETED_FILE "deleted" /* somebody deletes the box */
-#define INFO_MAX     (16u << 10)
-#define BOXINIT      "boxinit"
+#define BOX_ID_SIZE 33 /* 32 hex digits and the terminator */
+#define INFO_FILE   "info"
+#define INFO_MAX    (16u << 10)
+#define BOXINIT     "boxinit"
 
 struct blank_pool;
+struct maker;
 
 struct local {
     struct provider provider;
@@ -36,8 +37,10 @@ struct local {
     _Atomic int64_t memory_here; /* 0: not looked up yet */
     char *name, *state_dir, *program_dir, *boxes_dir, *pool_dir;
     struct blank_pool *pool; /* NULL: none */
-    bool host_network;       /* allowed */
-    char *config_file;       /* where it would be */
+    struct maker *maker;
+    struct snapshots snapshots;
+    bool host_network; /* allowed */
+    char *config_file; /* where it would be */
 };
 
 struct local_box {

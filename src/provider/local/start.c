@@ -14,10 +14,12 @@
 #include "base/own.h"
 #include "base/proc.h"
 #include "provider/local/blank.h"
+#include "provider/local/maker.h"
 #include "provider/local/obstacle.h"
 #include "provider/local/view.h"
 
 #define START_MS 30000
+#define MAKER_MS 5000 /* until PID 1 is born */
 #define ORDER_MS 2000 /* it has been made: what is left is nothing */
 #define PIECE    1024
 
@@ -104,7 +106,7 @@ static int write_spec(struct blank *b, struct buf *out, struct err *e)
     bool host = b->kind.network == NETWORK_HOST;
     bool image = b->kind.image.len > 0;
     struct names binds = image ? (struct names){0} : view_folders(&b->arena);
-    struct names etc = image ? (struct names){0} : view_etc(&b->arena);
+    struct names etc = image ? (struct names){0} : b->here->etc;
     struct wire_out w = wire_begin(out, FRAME_SPEC);
     wire_u8(&w, (uint8_t)b->uids.mode);
     wire_u32(&w, b->uids.uid);
@@ -181,16 +183,12 @@ static struct limits limits_of_v2(const struct blank *b)
     };
 }
 
-static int spawn(struct blank *b, const char *program, struct str spec, int control, struct err *e)
+static int spawn(struct blank *b, const char *program, struct str spec, int control, int folder,
+                 struct err *e)
 {
     int spec_in own_fd = spec_fd(spec, e);
     if (spec_in < 0) {
         return -1;
-    }
-    /* Opened once more: the lock must not live on in PID 1. */
-    int folder own_fd = openat(b->folder, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) {
-        return err_sys(e, errno, "cannot open the sandbox's folder");
     }
     const char *const argv[] = {BOXINIT, "box", NULL};
     struct proc_fd fds[] = {
@@ -211,14 +209,43 @@ static int spawn(struct blank *b, const char *program, struct str spec, int cont
     return proc_spawn(&start, &b->outer, e);
 }
 
+/* See boxinit/maker.c for what it can do. */
+static bool is_plain(const struct blank *b)
+{
+    bool own_ids = b->uids.mode == UID_ROOT || (b->uids.mode == UID_ONE && geteuid() != 0);
+    return own_ids && !has_scope(b) && b->kind.network != NETWORK_INTERNET &&
+           b->kind.image.len == 0 && !b->kind.alone;
+}
+
+/* One way or the other boxinit gets the spec and the descriptors. */
+static int hand_over(struct blank *b, const char *program, struct str spec, int control,
+                     struct err *e)
+{
+    /* Opened once more: the lock must not live on in PID 1. */
+    int folder own_fd = openat(b->folder, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) {
+        return err_sys(e, errno, "cannot open the sandbox's folder");
+    }
+    const int fds[] = {control, folder, b->uids.lock};
+    size_t n = b->uids.lock >= 0 ? COUNTOF(fds) : COUNTOF(fds) - 1;
+    b->by_maker = is_plain(b) && maker_send(b->local->maker, program, spec, fds, n);
+    return b->by_maker ? 0 : spawn(b, program, spec, control, folder, e);
+}
+
 /* boxinit's outer process ends by itself once PID 1 is born, and its network made. */
-static int reap_outer(struct blank *b, const struct ctx *ctx, int *status, struct err *e)
+static int wait_outer(struct blank *b, const struct ctx *ctx, int *status, struct err *e)
 {
     if (proc_wait(ctx, b->outer, status, e) < 0) {
         return -1;
     }
     b->outer = 0;
     return 0;
+}
+
+static int reap_outer(struct blank *b, const struct ctx *ctx, struct err *e)
+{
+    int status = 0;
+    return b->outer > 0 ? wait_outer(b, ctx, &status, e) : 0;
 }
 
 /* ---- the control ------------------------------------------------------------------------- */
@@ -315,10 +342,13 @@ static void forget_frame(struct blank *b)
 static int silent(struct blank *b, const struct ctx *ctx, struct err *e)
 {
     int status = 0;
+    if (b->by_maker) {
+        return err_set(e, ERR_UNREACHABLE, "the sandbox ended while the maker made it");
+    }
     if (b->pid > 0) {
         return err_set(e, ERR_SYSTEM, "the sandbox's first process died while it was set up");
     }
-    if (reap_outer(b, ctx, &status, e) < 0) {
+    if (wait_outer(b, ctx, &status, e) < 0) {
         return -1;
     }
     /* boxinit says why it fails. */
@@ -374,11 +404,22 @@ static struct ctx within(const struct ctx *ctx, int64_t ms)
     return shorter;
 }
 
+/* A maker that says nothing is none. */
+static int hear_born(struct blank *b, const struct ctx *ctx, struct err *e)
+{
+    struct ctx shorter = within(ctx, b->by_maker ? MAKER_MS : START_MS);
+    struct err ours;
+    int rc = wait_born(b, &shorter, e);
+    if (rc < 0 && b->by_maker && e->kind == ERR_TIMEOUT && ctx_check(ctx, &ours) == 0) {
+        maker_drop(b->local->maker);
+        return err_set(e, ERR_UNREACHABLE, "the maker of sandboxes does not answer");
+    }
+    return rc;
+}
+
 int blank_start(struct blank *b, const struct ctx *ctx, const char *program, struct err *e)
 {
     struct buf spec own_buf = {0};
-    struct ctx shorter = within(ctx, START_MS);
-    int status = 0;
     int ends[2];
     buf_init(&spec, FRAME_MAX + FRAME_HEADER);
     if (write_spec(b, &spec, e) < 0) {
@@ -391,18 +432,21 @@ int blank_start(struct blank *b, const struct ctx *ctx, const char *program, str
     drop_fd(&b->control);
     b->control = ends[0];
     buf_clear(&b->said);
-    if (spawn(b, program, buf_str(&spec), theirs, e) < 0) {
+    if (hand_over(b, program, buf_str(&spec), theirs, e) < 0) {
         return -1;
     }
     (void)close(take_fd(&theirs));
-    if (wait_born(b, &shorter, e) < 0) {
-        return -1;
-    }
+    return hear_born(b, ctx, e);
+}
+
+int blank_prepare(struct blank *b, const struct ctx *ctx, struct err *e)
+{
+    struct ctx shorter = within(ctx, START_MS);
     int gone = wait_word(b, &shorter, FRAME_PREPARED, e);
     if (gone != 0) {
         return gone < 0 ? -1 : silent(b, &shorter, e);
     }
-    return reap_outer(b, &shorter, &status, e);
+    return reap_outer(b, &shorter, e);
 }
 
 static int send_all(struct blank *b, const struct ctx *ctx, struct str bytes, struct err *e)
@@ -424,6 +468,33 @@ static int send_all(struct blank *b, const struct ctx *ctx, struct str bytes, st
     return 0;
 }
 
+/* 0: it serves; 1: it is gone. A fresh one may say first that it is prepared. */
+static int wait_ready(struct blank *b, const struct ctx *ctx, struct err *e)
+{
+    struct frame f;
+    int got = b->in_advance ? 1 : next_frame(b, ctx, &f, e);
+    if (got > 0 && !b->in_advance && f.type == FRAME_PREPARED) {
+        forget_frame(b);
+    }
+    if (got < 0) {
+        return err_wrap(e, "the sandbox did not start");
+    }
+    return got > 0 ? wait_word(b, ctx, FRAME_READY, e) : 1;
+}
+
+static int obey(struct blank *b, const struct ctx *ctx, struct str order, struct err *e)
+{
+    /* One that has ended may have said why. */
+    if (send_all(b, ctx, order, e) < 0 && e->kind != ERR_UNREACHABLE) {
+        return -1;
+    }
+    int gone = wait_ready(b, ctx, e);
+    if (gone > 0 && !b->in_advance) {
+        return silent(b, ctx, e);
+    }
+    return gone == 0 ? reap_outer(b, ctx, e) : gone;
+}
+
 int blank_order(struct blank *b, const struct ctx *ctx, const struct box_spec *spec,
                 const struct limits *limits, struct err *e)
 {
@@ -433,10 +504,7 @@ int blank_order(struct blank *b, const struct ctx *ctx, const struct box_spec *s
     if (write_order(b, spec, limits, &order, e) < 0) {
         return -1;
     }
-    int gone = send_all(b, &shorter, buf_str(&order), e);
-    if (gone == 0) {
-        gone = wait_word(b, &shorter, FRAME_READY, e);
-    }
+    int gone = obey(b, &shorter, buf_str(&order), e);
     struct err ours;
     bool stuck = gone < 0 && e->kind == ERR_TIMEOUT && ctx_check(ctx, &ours) == 0;
     if (gone > 0 || (stuck && b->in_advance)) {

@@ -68,7 +68,6 @@ int local_remove(const char *home, const struct ctx *ctx, struct str id, const s
             return -1;
         }
     }
-    uids_forget(m->uid_base);
     int dir own_fd = local_open_dir(home, e);
     if (dir < 0) {
         return -1;
@@ -160,6 +159,5 @@ int local_sweep(struct provider *p, const struct ctx *ctx, struct err *e)
     int boxes = sweep_folder(l->boxes_dir, ctx, &host, e);
     int pool = sweep_folder(l->pool_dir, ctx, &host, e);
     cgroup_sweep(ctx->arena, &host, MAKING_S);
-    uids_sweep();
     return boxes < 0 || pool < 0 ? -1 : 0;
 }

@@ -1,19 +1,17 @@
 #include "provider/local/uids.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
 #include <stdio.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/own.h"
 
-#define LOCK_DIR   "/run/anybox/uids"
+#define LOCK_DIR   "/run/anybox"
+#define LOCK_FILE  "slots"
 #define SLOT_TRIES 200
 #define FILE_MAX   (1u << 20)
 
@@ -207,70 +205,57 @@ int uids_mode(struct arena *a, struct uid_range *out, struct err *e)
 
 /* ---- slots ---------------------------------------------------------------------------- */
 
-/* Locks a slot's file. The file may be removed by uids_forget() between our open and
- * our lock: then the lock is worth nothing and the next try makes a new one. */
-static int lock_slot(int dir, uint32_t slot)
-{
-    char name[16];
-    (void)snprintf(name, sizeof name, "%u", slot);
-    int fd own_fd = openat(dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0) {
-        return -1;
-    }
-    struct stat held;
-    struct stat named;
-    if (fstat(fd, &held) < 0 || fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
-        held.st_ino != named.st_ino) {
-        return -1;
-    }
-    return take_fd(&fd);
-}
-
-static int open_lock_dir(struct err *e)
+/* One file for all: a slot is a byte of it. Nothing is written to it. */
+static int open_slots(struct err *e)
 {
     if (fd_mkdirs(LOCK_DIR, 0700, e) < 0) {
         return -1;
     }
-    int dir = open(LOCK_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (dir < 0) {
-        return err_sys(e, errno, "cannot open %s", LOCK_DIR);
-    }
-    return dir;
+    int fd = open(LOCK_DIR "/" LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return fd < 0 ? err_sys(e, errno, "cannot open %s/%s", LOCK_DIR, LOCK_FILE) : fd;
+}
+
+/* The lock belongs to the open file: to all who inherit the descriptor, and ends with the
+ * last of them. */
+static bool lock_slot(int fd, uint32_t slot)
+{
+    struct flock byte = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)slot, .l_len = 1};
+    return fcntl(fd, F_OFD_SETLK, &byte) == 0;
 }
 
 static int take_slot(struct uid_range *out, struct err *e)
 {
-    int dir own_fd = open_lock_dir(e);
-    if (dir < 0) {
+    int fd own_fd = open_slots(e);
+    if (fd < 0) {
         return -1;
     }
     for (int i = 0; i < SLOT_TRIES; i++) {
         uint32_t slot = id_below(UID_SLOTS);
-        errno = 0;
-        int fd = lock_slot(dir, slot);
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-            return err_sys(e, errno, "cannot lock a range of user ids below %s", LOCK_DIR);
+        if (lock_slot(fd, slot)) {
+            uint32_t first = UID_FIRST + slot * UID_RANGE;
+            *out = (struct uid_range){.mode = UID_ROOT,
+                                      .uid = first,
+                                      .gid = first,
+                                      .count = UID_RANGE,
+                                      .lock = take_fd(&fd)};
+            return 0;
         }
-        if (fd < 0) {
-            continue;
+        if (errno != EAGAIN && errno != EACCES) {
+            return err_sys(e, errno, "cannot lock a range of user ids in %s/%s", LOCK_DIR,
+                           LOCK_FILE);
         }
-        uint32_t first = UID_FIRST + slot * UID_RANGE;
-        *out = (struct uid_range){
-            .mode = UID_ROOT, .uid = first, .gid = first, .count = UID_RANGE, .lock = fd};
-        return 0;
     }
     return err_set(e, ERR_LIMIT,
-                   "no free range of user ids was found below %s; delete sandboxes that are not "
+                   "no free range of user ids was found in %s/%s; delete sandboxes that are not "
                    "needed",
-                   LOCK_DIR);
+                   LOCK_DIR, LOCK_FILE);
 }
 
-int uids_take(struct arena *a, struct uid_range *out, struct err *e)
+int uids_take(const struct uid_range *from, struct uid_range *out, struct err *e)
 {
-    struct uid_range range = {.lock = -1};
-    if (uids_mode(a, &range, e) < 0) {
-        return -1;
-    }
+    struct uid_range range = *from;
+    range.lock = -1;
     if (range.mode == UID_ROOT) {
         return take_slot(out, e);
     }
@@ -282,43 +267,4 @@ int uids_take(struct arena *a, struct uid_range *out, struct err *e)
     }
     *out = range;
     return 0;
-}
-
-/* A lock that can be had is nobody's. */
-static void forget_slot(int dir, uint32_t slot)
-{
-    char name[16];
-    int fd own_fd = lock_slot(dir, slot);
-    if (fd >= 0) {
-        (void)snprintf(name, sizeof name, "%u", slot);
-        (void)unlinkat(dir, name, 0);
-    }
-}
-
-void uids_forget(int64_t uid_base)
-{
-    if (uid_base < UID_FIRST || (uid_base - UID_FIRST) / UID_RANGE >= UID_SLOTS) {
-        return;
-    }
-    struct err ignored;
-    int dir own_fd = open_lock_dir(&ignored);
-    if (dir >= 0) {
-        forget_slot(dir, (uint32_t)((uid_base - UID_FIRST) / UID_RANGE));
-    }
-}
-
-void uids_sweep(void)
-{
-    DIR *dir = opendir(LOCK_DIR);
-    if (dir == NULL) {
-        return;
-    }
-    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
-        int64_t slot = 0;
-        struct err ignored;
-        if (str_to_i64(str_from(entry->d_name), 0, UID_SLOTS - 1, &slot, &ignored) == 0) {
-            forget_slot(dirfd(dir), (uint32_t)slot);
-        }
-    }
-    (void)closedir(dir);
 }

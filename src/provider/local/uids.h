@@ -35,12 +35,8 @@ struct uid_range {
     int lock;          /* UID_ROOT: the locked descriptor, else -1 */
 };
 
-/* Chooses, and takes a slot as root. The caller closes .lock. */
-int uids_take(struct arena *a, struct uid_range *out, struct err *e) MUST_CHECK;
-/* Removes the lock file of a slot that nobody holds any more. */
-void uids_forget(int64_t uid_base);
-/* The same for every slot, those of makers that died too. */
-void uids_sweep(void);
+/* Chooses by what there is (uids_mode()), and takes a slot as root. The caller closes .lock. */
+int uids_take(const struct uid_range *from, struct uid_range *out, struct err *e) MUST_CHECK;
 
 /* What there is, without taking anything: out->mode and, of subuids, the first ids. */
 int uids_mode(struct arena *a, struct uid_range *out, struct err *e) MUST_CHECK;

@@ -159,8 +159,13 @@ static void test_reasons(void **state)
     assert_reason(fx, &m, BOX_END_OTHER, "its init process ended");
     m.boot = S("before");
     assert_reason(fx, &m, BOX_END_OTHER, "the machine was restarted");
+    meta_mark_deleted(fx->folder); /* it has ended before */
+    assert_reason(fx, &m, BOX_END_OTHER, "the machine was restarted");
+    write_end(fx, "");
     meta_mark_deleted(fx->folder);
     assert_reason(fx, &m, BOX_END_DELETED, "it was deleted");
+    write_end(fx, "idle\ned");
+    assert_reason(fx, &m, BOX_END_IDLE, "it was idle for 30 min");
     write_end(fx, "idle\n");
     assert_reason(fx, &m, BOX_END_IDLE, "it was idle for 30 min");
     write_end(fx, "lifetime");
