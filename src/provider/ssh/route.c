@@ -20,9 +20,10 @@
 #include "provider/ssh/own.h"
 #include "provider/ssh/relay.h"
 
-#define BACK_MS     8000 /* for a connection to come back while a command runs */
-#define BACK_GAP_MS 100
-#define SLACK_MS    5000 /* after a command's time, for the host to say how it ended */
+#define BACK_MS      8000 /* for a connection to come back while a command runs */
+#define BACK_GAP_MS  100
+#define START_GAP_MS 20
+#define SLACK_MS     5000 /* after a command's time, for the host to say how it ended */
 
 /* ---- a way over the agent ------------------------------------------------------------------ */
 
@@ -356,4 +357,88 @@ const struct file_ops ssh_files = {
     .write = file_write,
     .mkdir = file_mkdir,
     .remove = file_remove,
+};
+
+/* ---- trees --------------------------------------------------------------------------------- */
+
+/* A folder is worth some waiting for an agent that is just being started. */
+static bool way_open_patiently(struct way *w, struct box *b, const struct ctx *ctx)
+{
+    struct machine *m = machine_of(b);
+    int64_t until_ms = clock_mono_ms() + BACK_MS;
+    struct err e = {0};
+    bool is_open = way_open(w, b) || (ssh_reach(m, ctx, &e) == 0 && way_open(w, b));
+
+    while (!is_open && clock_mono_ms() < until_ms) {
+        struct err why = {0};
+
+        if (hostagent_state(m, &why) == HOSTAGENT_OFF && why.kind != ERR_NONE) {
+            break;
+        }
+        way_end(w);
+        *w = WAY_NONE;
+        if (ctx_wait(ctx, NULL, 0, clock_mono_ms() + START_GAP_MS, &e) < 0) {
+            break;
+        }
+        is_open = way_open(w, b);
+    }
+    w->agent.slow = true;
+    return is_open;
+}
+
+static int no_trees(struct box *b, struct err *e)
+{
+    struct err why = {0};
+
+    (void)hostagent_state(machine_of(b), &why);
+    return err_set(e, ERR_UNSUPPORTED,
+                   "whole folders are moved by the agent on the host, and there is none%s%s",
+                   why.kind != ERR_NONE ? ": " : "", why.kind != ERR_NONE ? why.msg : "");
+}
+
+static int tree_list(struct box *b, const struct ctx *ctx, const struct tree_req *req,
+                     tree_entry_fn *each, void *arg, struct tree_facts *out, struct err *e)
+{
+    struct way w own_way = WAY_NONE;
+
+    return way_open_patiently(&w, b, ctx)
+               ? way_failed(trees_over_agent.list(&w.agent.box, ctx, req, each, arg, out, e), e)
+               : no_trees(b, e);
+}
+
+static int tree_put(struct box *b, const struct ctx *ctx, struct str root,
+                    const struct tree_source *from, struct put_result *out, struct err *e)
+{
+    struct way w own_way = WAY_NONE;
+
+    return way_open_patiently(&w, b, ctx)
+               ? way_failed(trees_over_agent.put(&w.agent.box, ctx, root, from, out, e), e)
+               : no_trees(b, e);
+}
+
+static int tree_get(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
+                    size_t n, const struct tree_sink *to, struct err *e)
+{
+    struct way w own_way = WAY_NONE;
+
+    return way_open_patiently(&w, b, ctx)
+               ? way_failed(trees_over_agent.get(&w.agent.box, ctx, root, paths, n, to, e), e)
+               : no_trees(b, e);
+}
+
+static int tree_remove(struct box *b, const struct ctx *ctx, struct str root,
+                       const struct str *paths, size_t n, struct prune_result *out, struct err *e)
+{
+    struct way w own_way = WAY_NONE;
+
+    return way_open_patiently(&w, b, ctx)
+               ? way_failed(trees_over_agent.prune(&w.agent.box, ctx, root, paths, n, out, e), e)
+               : no_trees(b, e);
+}
+
+const struct tree_ops ssh_trees = {
+    .list = tree_list,
+    .put = tree_put,
+    .get = tree_get,
+    .prune = tree_remove,
 };

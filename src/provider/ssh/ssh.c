@@ -315,6 +315,7 @@ const struct provider_ops ssh_ops = {
     .doctor = ssh_doctor,
     .tasks = &ssh_tasks,
     .files = &ssh_files,
+    .trees = &ssh_trees,
     .meter = &ssh_meter,
     .ports = &ssh_ports,
 };
