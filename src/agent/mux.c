@@ -199,9 +199,9 @@ void mux_free(struct mux *m)
     free(m);
 }
 
-int mux_open(struct mux *m, int given, struct err *e)
+int mux_open(struct mux *m, int fd, struct err *e)
 {
-    int fd own_fd = given;
+    int own own_fd = fd;
     uint16_t id = 0;
 
     if (m->is_broken) {
@@ -216,7 +216,7 @@ int mux_open(struct mux *m, int given, struct err *e)
                        "for one to end",
                        MUX_STREAMS);
     }
-    if (add_stream(m, id, take_fd(&fd), e) < 0) {
+    if (add_stream(m, id, take_fd(&own), e) < 0) {
         return -1;
     }
     put_frame(m, MUX_OPEN, id, 0);

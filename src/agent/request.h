@@ -14,9 +14,11 @@
  * the frame, arrays in the arena. None of the strings holds a NUL but `bytes`, `digest` and `excludes`. */
 struct request {
     uint8_t type;
-    struct str id;    /* EXEC, ATTACH, KILL, STATE */
-    struct str path;  /* STAT to REMOVE, TREE_LIST to TREE_PRUNE */
-    struct str bytes; /* INPUT, CHUNK */
+    uint16_t port;     /* TCP; not 0 */
+    uint32_t unpacked; /* TREE_GIVE, whose block is in .bytes */
+    struct str id;     /* EXEC, ATTACH, KILL, STATE */
+    struct str path;   /* STAT to REMOVE, TREE_LIST to TREE_PRUNE */
+    struct str bytes;  /* INPUT, CHUNK */
 
     const struct str *argv, *env; /* EXEC */
     size_t n_argv, n_env;
@@ -33,12 +35,10 @@ struct request {
     uint8_t flags;
 
     uint64_t lifetime_ms, idle_ms; /* EXTEND */
-    uint16_t port;                 /* TCP; not 0 */
 
     struct str digest;          /* TREE_LIST */
     const struct str *excludes; /* these may hold anything */
     size_t n_excludes;
-    uint32_t unpacked; /* TREE_GIVE, whose block is in .bytes */
 };
 
 int request_parse(struct frame frame, struct arena *a, struct request *out, struct err *e)

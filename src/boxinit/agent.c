@@ -20,7 +20,7 @@
 #include "boxinit/process.h"
 #include "boxinit/server.h"
 
-#define ENV_BYTES (1u << 20)
+#define ENV_BYTES (8u << 20) /* views of it, not its bytes */
 
 /* ---- the spec -------------------------------------------------------------- */
 
@@ -126,7 +126,7 @@ NORETURN static void stay(const struct agent_args *args, int place, int lock, in
     struct spec spec;
     struct err e;
 
-    arena_init(&a, ENV_BYTES * 8);
+    arena_init(&a, ENV_BYTES);
     process_reset_signals();
     (void)signal(SIGPIPE, SIG_IGN);
     (void)setsid();

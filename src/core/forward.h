@@ -30,7 +30,7 @@ struct forwards *forwards_new(void);
 /* Closes those that are still there. NULL is fine. */
 void forwards_free(struct forwards *all);
 /* A box has ended or was deleted: its forwards end. As boxes_on_end() wants it. */
-void forwards_box_ended(void *all, struct str id, struct str why);
+void forwards_box_ended(void *arg, struct str id, struct str why);
 
 /* A connection that could not be made: nothing listens there, for one. Called on any thread. */
 typedef void forward_problem_fn(void *arg, const struct err *why);

@@ -354,7 +354,7 @@ static void one_that_nobody_reads_is_bounded_and_stops_nobody(void **state)
     size_t in = 0;
     (void)state;
     pair_open(&p);
-    int stuck own_fd = begin(&p);
+    int stuck = begin(&p);
     int other own_fd = begin(&p);
 
     run(&p);
@@ -367,6 +367,7 @@ static void one_that_nobody_reads_is_bounded_and_stops_nobody(void **state)
     say(p.accepted[1], "small");
     step(&p);
     hear(other, "small");
+    (void)close(stuck);
     pair_close(&p);
 }
 
