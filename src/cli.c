@@ -191,6 +191,15 @@ static int read_size(struct str s, int64_t *out, struct err *e)
     return *out > 0 ? 0 : err_set(e, ERR_INVALID, "'%.*s' is not a size above 0", STR_ARG(s));
 }
 
+static int add_word(struct cli_env *words, struct str s, struct err *e)
+{
+    if (words->n == CLI_ENV_MAX) {
+        return err_set(e, ERR_LIMIT, "it can be given at most %d times", CLI_ENV_MAX);
+    }
+    words->items[words->n++] = s;
+    return 0;
+}
+
 static int add_env(struct cli_env *env, struct str s, struct err *e)
 {
     struct str value;
@@ -199,11 +208,7 @@ static int add_env(struct cli_env *env, struct str s, struct err *e)
     if (key.len == 0 || !value.p) {
         return err_set(e, ERR_INVALID, "'%.*s' is not KEY=VALUE", STR_ARG(s));
     }
-    if (env->n == CLI_ENV_MAX) {
-        return err_set(e, ERR_LIMIT, "at most %d variables can be given", CLI_ENV_MAX);
-    }
-    env->items[env->n++] = s;
-    return 0;
+    return add_word(env, s, e);
 }
 
 static int read_value(const struct opt *o, struct str s, struct err *e)
@@ -216,6 +221,7 @@ static int read_value(const struct opt *o, struct str s, struct err *e)
     case OPT_SECONDS: return read_seconds(s, o->to, e);
     case OPT_CPUS: return read_cpus(s, o->to, e);
     case OPT_ENV: return add_env(o->to, s, e);
+    case OPT_WORDS: return add_word(o->to, s, e);
     }
     return err_set(e, ERR_BUG, "option %s has no type", o->name);
 }

@@ -70,6 +70,7 @@ enum opt_type {
     OPT_SECONDS, /* int64_t milliseconds, from seconds with a fraction */
     OPT_CPUS,    /* int64_t thousandths of a core, from "1.5" */
     OPT_ENV,     /* struct cli_env, one more "KEY=value" */
+    OPT_WORDS,   /* struct cli_env, one more of anything */
 };
 
 struct opt {
@@ -172,6 +173,7 @@ int cmd_rm(struct cli *cli, int argc, char **argv);
 int cmd_cp(struct cli *cli, int argc, char **argv);
 int cmd_logs(struct cli *cli, int argc, char **argv);
 int cmd_attach(struct cli *cli, int argc, char **argv);
+int cmd_sync(struct cli *cli, int argc, char **argv);
 int cmd_doctor(struct cli *cli, int argc, char **argv);
 int cmd_forward(struct cli *cli, int argc, char **argv);
 int cmd_image(struct cli *cli, int argc, char **argv);

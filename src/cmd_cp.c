@@ -1,8 +1,8 @@
 /*
- * anybox cp: one file into a box or out of one.
+ * anybox cp: a file or a folder into a box or out of one.
  *
- * What leaves a box is only bytes: the local name comes from what the user typed, and
- * an existing file is replaced as a whole or not at all.
+ * Of a file only bytes leave a box: the local name comes from what the user typed, and an
+ * existing file is replaced as a whole or not at all. A folder is a sync of all that is in it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,26 +14,9 @@
 #include "base/id.h"
 #include "base/own.h"
 #include "base/path.h"
-#include "cli.h"
+#include "cli_sync.h"
 
 #define FILE_MAX_BYTES (1ll << 40)
-
-struct place {
-    struct str box; /* empty: on this machine */
-    struct str path;
-};
-
-/* "BOX:path"; a local path with a colon in its first part is written "./a:b". */
-static struct place read_place(struct str s)
-{
-    struct str path;
-    struct str box = str_cut(s, ':', &path);
-
-    if (box.len == 0 || !path.p || str_has(box, '/')) {
-        return (struct place){.path = s};
-    }
-    return (struct place){.box = box, .path = path};
-}
 
 /* The last part of a path, where it names a file. */
 static int file_name(struct str path, struct str *out, struct err *e)
@@ -45,15 +28,6 @@ static int file_name(struct str path, struct str *out, struct err *e)
     }
     *out = name;
     return 0;
-}
-
-static int folders_come_later(struct err *e, struct str path)
-{
-    return err_set(e, ERR_UNSUPPORTED,
-                   "'%.*s' is a folder; cp copies single files, folders come with `" PROGRAM
-                   " sync` in a later version. Until then pack it: tar -c folder | " PROGRAM
-                   " exec BOX tar -x",
-                   STR_ARG(path));
 }
 
 /* ---- into a box --------------------------------------------------------- */
@@ -86,7 +60,8 @@ static int target_in_box(struct session *s, struct box *box, struct str local, s
     return 0;
 }
 
-static int copy_in(struct session *s, struct str from, const struct place *to, struct err *e)
+static int copy_in(struct session *s, struct box *box, struct str from, const struct place *to,
+                   struct err *e)
 {
     struct stat st;
     struct file_info written;
@@ -96,11 +71,7 @@ static int copy_in(struct session *s, struct str from, const struct place *to, s
     if (fd < 0 || fstat(fd, &st) < 0) {
         return err_sys(e, errno, "open '%.*s'", STR_ARG(from));
     }
-    if (S_ISDIR(st.st_mode)) {
-        return folders_come_later(e, from);
-    }
-    struct box *box CLEANUP(box_unref_p) = cli_find(s, to->box, e);
-    if (!box || target_in_box(s, box, from, to->path, &path, e) < 0) {
+    if (target_in_box(s, box, from, to->path, &path, e) < 0) {
         return -1;
     }
     const struct source source = {read_local, &fd, S_ISREG(st.st_mode) ? -1 : fd};
@@ -157,19 +128,12 @@ static int fetch(struct session *s, struct box *box, struct str remote, const ch
     return 0;
 }
 
-static int copy_out(struct session *s, const struct place *from, struct str to, struct err *e)
+static int copy_out(struct session *s, struct box *box, const struct place *from, struct str to,
+                    struct err *e)
 {
-    struct file_info info;
     struct str target;
     char suffix[17];
 
-    struct box *box CLEANUP(box_unref_p) = cli_find(s, from->box, e);
-    if (!box || box_file_stat(box, &s->ctx, from->path, &info, e) < 0) {
-        return -1;
-    }
-    if (info.type == FILE_DIR) {
-        return folders_come_later(e, from->path);
-    }
     if (target_here(s, from->path, to, &target, e) < 0) {
         return -1;
     }
@@ -182,9 +146,84 @@ static int copy_out(struct session *s, const struct place *from, struct str to, 
     return 0;
 }
 
+/* ---- folders -------------------------------------------------------------- */
+
+/* Into a folder that is there it goes under its own name, as with cp -r. One without a name of its own
+ * (".", "~") goes into it as it is. */
+static struct str below(struct session *s, struct str folder, struct str name)
+{
+    if (str_eq(name, S(".")) || str_eq(name, S("..")) || str_eq(name, S("/")) ||
+        str_eq(name, S("~")) || name.len == 0) {
+        return folder;
+    }
+    return path_join(&s->arena, folder, name);
+}
+
+static bool is_folder_here(struct session *s, struct str path)
+{
+    struct stat st;
+
+    return stat(arena_cstr(&s->arena, path), &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static bool is_folder_there(struct session *s, struct box *box, struct str path)
+{
+    struct file_info info;
+    struct err ignored;
+
+    return box_file_stat(box, &s->ctx, path, &info, &ignored) == 0 && info.type == FILE_DIR;
+}
+
+/* Everything that is in it, also what a sync leaves out by itself. */
+static int copy_folder(const struct cli *cli, struct session *s, struct box *box,
+                       const struct place *from, const struct place *to)
+{
+    static const struct str all[] = {{"!*", 2}};
+    bool up = to->box.len > 0;
+    struct sync_job job = {
+        .direction = up ? SYNC_UP : SYNC_DOWN, .excludes = all, .n_excludes = COUNTOF(all)};
+    struct str here = up ? from->path : to->path;
+    struct str there = up ? to->path : from->path;
+    struct err e;
+
+    there = there.len > 0 ? there : S(".");
+    if (up && (str_ends(there, S("/")) || is_folder_there(s, box, there))) {
+        there = below(s, there, path_base(here));
+    }
+    if (!up && (str_ends(here, S("/")) || is_folder_here(s, here))) {
+        here = below(s, here, path_base(there));
+    }
+    job.remote = there;
+    if (cli_local(s, here, &job.local, &e) < 0) {
+        return cli_fail(cli, EXIT_FAILURE, "%s", e.msg);
+    }
+    return cli_sync(cli, s, box, &job, false);
+}
+
+static int copy(const struct cli *cli, struct session *s, const struct place *from,
+                const struct place *to)
+{
+    bool up = to->box.len > 0;
+    struct err e;
+    int done;
+    struct box *box CLEANUP(box_unref_p) = cli_find(s, up ? to->box : from->box, &e);
+
+    if (!box) {
+        return cli_fail(cli, EXIT_FAILURE, "%s", e.msg);
+    }
+    if (up ? is_folder_here(s, from->path)
+           : is_folder_there(s, box, from->path.len > 0 ? from->path : S("."))) {
+        return copy_folder(cli, s, box, from, to);
+    }
+    done = up ? copy_in(s, box, from->path, to, &e) : copy_out(s, box, from, to->path, &e);
+    return done < 0 ? cli_fail(cli, EXIT_FAILURE, "%s", e.msg) : EXIT_SUCCESS;
+}
+
 int cmd_cp(struct cli *cli, int argc, char **argv)
 {
     int status = EXIT_SUCCESS;
+    struct place from;
+    struct place to;
     struct err e;
 
     int at = cli_options(cli, NULL, 0, argc, argv, &status);
@@ -194,17 +233,13 @@ int cmd_cp(struct cli *cli, int argc, char **argv)
     if (argc - at != 2) {
         return cli_misused(cli, "it takes a source and a target, one of them as BOX:PATH");
     }
-    const struct place from = read_place(str_from(argv[at]));
-    const struct place to = read_place(str_from(argv[at + 1]));
-    if ((from.box.len > 0) == (to.box.len > 0)) {
-        return cli_misused(cli, "exactly one of source and target is BOX:PATH; a local name with "
-                                "a colon is written ./a:b");
+    status = cli_places(cli, (const char *const[]){argv[at], argv[at + 1]}, &from, &to);
+    if (status != EXIT_SUCCESS) {
+        return status;
     }
     struct session session own_session = {0};
     if (session_open(&session, cli, STR_EMPTY, &e) < 0) {
         return cli_fail(cli, EXIT_FAILURE, "%s", e.msg);
     }
-    int done = from.box.len > 0 ? copy_out(&session, &from, to.path, &e)
-                                : copy_in(&session, from.path, &to, &e);
-    return done < 0 ? cli_fail(cli, EXIT_FAILURE, "%s", e.msg) : EXIT_SUCCESS;
+    return copy(cli, &session, &from, &to);
 }

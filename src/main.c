@@ -53,10 +53,24 @@ static const struct command commands[] = {
      "  --cwd FOLDER       inside the sandbox; /workspace\n"
      "  --owner OWNER      a sandbox of this owner, see \"anybox help ls\"\n",
      cmd_exec},
-    {"cp", "SRC DST", "Copy a file into a sandbox or out of one",
+    {"cp", "SRC DST", "Copy a file or folder into a sandbox or out of one",
      "One of the two is BOX:PATH; a relative PATH is below /workspace. Missing folders in the\n"
-     "sandbox are made. Permissions are kept, times and owners are not.\n",
+     "sandbox are made. Permissions are kept, of a folder's files times too; owners are not. A\n"
+     "folder goes into a folder that exists under its own name, with all that is in it.\n",
      cmd_cp},
+    {"sync", "[OPTION...] SRC DST", "Make a folder in a sandbox the same as one here, or back",
+     "One of the two is BOX:PATH. What is in SRC is then in DST, and only what differs is sent:\n"
+     "by size and time, to the second. .git, node_modules, __pycache__, *.pyc, .idea and .vscode\n"
+     "are left out. A file goes into a folder that exists, or one that ends in '/'.\n\n"
+     "  --delete             delete in DST what SRC lacks, but nothing that is left out\n"
+     "  --dry-run            only say what would be done\n"
+     "  --exclude PATTERN    as in .gitignore; !PATTERN takes back; may be repeated\n"
+     "  --exclude-from FILE  such patterns, one on a line\n"
+     "  --gitignore          leave out what .gitignore files name, too\n"
+     "  --checksum           compare contents, not size and time\n"
+     "  --legacy             patterns mean what they do in remote-sandbox-mcp\n"
+     "  --owner OWNER        a sandbox of this owner, see \"anybox help ls\"\n",
+     cmd_sync},
     {"forward", "[--owner OWNER] BOX [LOCAL:]PORT", "Reach a port of a sandbox from this machine",
      "Listens on 127.0.0.1, prints the URL and passes each connection on to what listens on PORT\n"
      "inside the sandbox, whatever its network is, until Ctrl-C or the end of the sandbox. LOCAL\n"
