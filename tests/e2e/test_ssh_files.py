@@ -18,6 +18,16 @@ def test_large_files_and_offsets(ssh, world):
     assert got["file_size"] == len(data)
 
 
+def test_deep_folders_are_listed_and_made(ssh, world):
+    deep = "/".join(["d"] * 150)
+    ssh.tool("write_remote_file", remote_path=f"{deep}/f", content="x")
+    assert ssh.tool("read_remote_file", remote_path=f"{deep}/f")["content"] == "x"
+    listed = ssh.tool("list_remote_files", remote_path="d", recursive=True, max_entries=1000)
+    assert len(listed["entries"]) >= 128, "deeper ones may be left out"
+    paths = [e["path"] for e in listed["entries"]]
+    assert paths == sorted(paths)
+
+
 def test_a_full_disk_is_told_and_leaves_nothing(ssh, world):
     folder = world.user.home / "small"
     folder.mkdir()

@@ -20,21 +20,22 @@ struct login {
     struct session *session;
     struct arena *arena;
     int64_t until_ms;
+    ssh_key key;                  /* that is tried now */
     struct buf tried;             /* "the key a, the key b" */
     struct err problem;           /* the first key that cannot be used; .kind is ERR_NONE: none */
     bool is_answered;             /* the server's questions got the password */
     char asked[PROMPT_SHOWN * 2]; /* what it wanted to know beyond it */
 };
 
-typedef int auth_fn(struct login *l, void *arg);
+typedef int auth_fn(struct login *l);
 
 /* Asks until there is an answer. enum ssh_auth_e, or SSH_AUTH_ERROR with *e. */
-static int attempt(struct login *l, auth_fn *fn, void *arg, struct err *e)
+static int attempt(struct login *l, auth_fn *fn, struct err *e)
 {
     struct session *s = l->session;
 
     for (;;) {
-        int rc = fn(l, arg);
+        int rc = fn(l);
 
         if (rc == SSH_AUTH_ERROR) {
             (void)err_set(e, ERR_UNREACHABLE, "it broke off the login: %s",
@@ -50,26 +51,26 @@ static int attempt(struct login *l, auth_fn *fn, void *arg, struct err *e)
     }
 }
 
-static int try_none(struct login *l, void *arg)
+static int try_none(struct login *l)
 {
-    (void)arg;
     return l->session->lib->userauth_none(l->session->ssh, NULL);
 }
 
-static int try_key(struct login *l, void *arg)
+static int try_key(struct login *l)
 {
-    return l->session->lib->userauth_publickey(l->session->ssh, NULL, arg);
+    return l->session->lib->userauth_publickey(l->session->ssh, NULL, l->key);
 }
 
-static int try_agent(struct login *l, void *arg)
+static int try_agent(struct login *l)
 {
-    (void)arg;
     return l->session->lib->userauth_agent(l->session->ssh, NULL);
 }
 
-static int try_password(struct login *l, void *arg)
+static int try_password(struct login *l)
 {
-    return l->session->lib->userauth_password(l->session->ssh, NULL, arg);
+    struct session *s = l->session;
+
+    return s->lib->userauth_password(s->ssh, NULL, s->machine->conf.password.p);
 }
 
 /* ---- questions ------------------------------------------------------------------------ */
@@ -88,7 +89,7 @@ static void note_question(struct login *l, unsigned i)
 
 /* The password is the answer to one hidden question. Who asks for more, a code or a new password,
  * does not get it in place of that. */
-static int try_questions(struct login *l, void *arg)
+static int try_questions(struct login *l)
 {
     struct session *s = l->session;
     int rc = s->lib->userauth_kbdint(s->ssh, NULL, NULL);
@@ -105,7 +106,7 @@ static int try_questions(struct login *l, void *arg)
             return SSH_AUTH_DENIED;
         }
         if (n == 1) {
-            (void)s->lib->userauth_kbdint_setanswer(s->ssh, 0, arg);
+            (void)s->lib->userauth_kbdint_setanswer(s->ssh, 0, s->machine->conf.password.p);
             l->is_answered = true;
         }
         rc = s->lib->userauth_kbdint(s->ssh, NULL, NULL);
@@ -134,11 +135,13 @@ static int login_by_key(struct login *l, struct str path, struct err *e)
     }
     if (key.certified != NULL) {
         note(l, "the certificate of ", path);
-        rc = attempt(l, try_key, key.certified, e);
+        l->key = key.certified;
+        rc = attempt(l, try_key, e);
     }
     if (rc == SSH_AUTH_DENIED) {
         note(l, "the key ", path);
-        rc = attempt(l, try_key, key.plain, e);
+        l->key = key.plain;
+        rc = attempt(l, try_key, e);
     }
     auth_key_free(l->session, &key);
     return rc;
@@ -183,22 +186,21 @@ static int login_by_agent(struct login *l, struct err *e)
         (void)s->lib->options_set(s->ssh, SSH_OPTIONS_IDENTITY_AGENT, socket.p);
     }
     note(l, "the keys of ssh-agent", STR_EMPTY);
-    return attempt(l, try_agent, NULL, e);
+    return attempt(l, try_agent, e);
 }
 
 static int login_by_password(struct login *l, struct err *e)
 {
     struct session *s = l->session;
-    void *secret = (void *)(uintptr_t)s->machine->conf.password.p;
     int offered = s->lib->userauth_list(s->ssh, NULL);
     int rc = SSH_AUTH_DENIED;
 
     note(l, "the password", STR_EMPTY);
     if (offered & SSH_AUTH_METHOD_PASSWORD) {
-        rc = attempt(l, try_password, secret, e);
+        rc = attempt(l, try_password, e);
     }
     if (rc == SSH_AUTH_DENIED && (offered & SSH_AUTH_METHOD_INTERACTIVE)) {
-        rc = attempt(l, try_questions, secret, e);
+        rc = attempt(l, try_questions, e);
     }
     return rc;
 }
@@ -238,7 +240,7 @@ static int fail_login(struct login *l, bool is_partial, struct err *e)
 static int log_in(struct login *l, struct err *e)
 {
     const struct ssh_host *conf = &l->session->machine->conf;
-    int rc = attempt(l, try_none, NULL, e);
+    int rc = attempt(l, try_none, e);
 
     if (rc == SSH_AUTH_DENIED) {
         rc = login_by_keys(l, e);

@@ -49,9 +49,10 @@ static int refuse(const char *path, struct str text, bool has_passphrase, struct
 /* No terminal is asked: without this libssh would. */
 static int no_question(const char *prompt, char *to, size_t len, int echo, int verify, void *arg)
 {
+    if (len > 0) {
+        to[0] = '\0';
+    }
     (void)prompt;
-    (void)to;
-    (void)len;
     (void)echo;
     (void)verify;
     (void)arg;
@@ -145,7 +146,9 @@ int auth_key_load(struct session *s, struct arena *a, struct str path, struct au
     if (rc != SSH_OK) {
         (void)refuse(out->path, text, conf->key_passphrase.len > 0, e);
     }
-    explicit_bzero((void *)(uintptr_t)text.p, text.len);
+    char *wiped;
+    memcpy(&wiped, &text.p, sizeof(wiped));
+    explicit_bzero(wiped, text.len);
     if (rc != SSH_OK) {
         return -1;
     }

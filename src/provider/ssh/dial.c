@@ -204,7 +204,7 @@ static int expand(const struct machine *m, struct arena *a, const char **out, st
     buf_init(&text, 8192);
     buf_add(&text, S("exec "));
     for (size_t i = 0; i < from.len; i++) {
-        char next = i + 1 < from.len ? from.p[i + 1] : '\0';
+        const char next = (char)(i + 1 < from.len ? from.p[i + 1] : '\0');
 
         if (from.p[i] != '%' || strchr("hpr%n", next) == NULL || next == '\0') {
             buf_addc(&text, from.p[i]);
@@ -312,7 +312,7 @@ static int dial_jump(struct session *s, int64_t until_ms, struct err *e)
         return -1;
     }
     c = NULL;
-    theirs = -1; /* both are the pump's now */
+    (void)take_fd(&theirs); /* both are the pump's now */
     return take_fd(&ours);
 }
 

@@ -1,4 +1,4 @@
-/* Files by SFTP: looking, reading, folders, removing. */
+/* Files by SFTP: looking, reading, making folders. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,9 +7,7 @@
 #include "provider/ssh/own.h"
 #include "provider/ssh/sftp_file.h"
 
-#define DEPTH_MAX   128
-#define BIG_BYTES   (1 << 20) /* from here on larger requests are worth a question */
-#define ENTRIES_MAX 100000    /* of one folder that are sorted */
+#define BIG_BYTES (1 << 20) /* from here on larger requests are worth a question */
 
 /* ---- the pieces --------------------------------------------------------------------------- */
 
@@ -18,12 +16,13 @@ int file_begin(struct file_job *j, struct box *b, const struct ctx *ctx, struct 
 {
     struct facts facts;
 
-    if (path.len == 0 || path.len >= PATH_MAX_REMOTE || str_has(path, '\0')) {
-        return err_set(e, ERR_INVALID, "a path has 1 to %d bytes and no NUL", PATH_MAX_REMOTE - 1);
-    }
     j->machine = machine_of(b);
     j->ctx = ctx;
     j->given = path;
+    if (path.len == 0 || path.len >= PATH_MAX_REMOTE || str_has(path, '\0')) {
+        (void)err_set(e, ERR_INVALID, "a path has 1 to %d bytes and no NUL", PATH_MAX_REMOTE - 1);
+        return -1;
+    }
     if (ssh_facts(j->machine, ctx, &facts, e) < 0) {
         return -1;
     }
@@ -40,7 +39,7 @@ void file_end(struct file_job *j)
 int file_simple(struct file_job *j, enum sftp_type type, struct str path, const char *doing,
                 struct err *e)
 {
-    struct sftp_packet p;
+    struct sftp_packet p = {0};
     uint32_t id = sftp_begin(j->sftp, type);
 
     sftp_text(j->sftp, path);
@@ -56,7 +55,7 @@ int file_simple(struct file_job *j, enum sftp_type type, struct str path, const 
 int file_look(struct file_job *j, enum sftp_type type, struct str path, struct file_info *out,
               struct err *e)
 {
-    struct sftp_packet p;
+    struct sftp_packet p = {0};
     uint32_t id = sftp_begin(j->sftp, type);
 
     sftp_text(j->sftp, path);
@@ -75,7 +74,7 @@ int file_look(struct file_job *j, enum sftp_type type, struct str path, struct f
 int file_open(struct file_job *j, enum sftp_type type, struct str path, uint32_t flags, mode_t mode,
               struct str *handle, struct err *e)
 {
-    struct sftp_packet p;
+    struct sftp_packet p = {0};
     uint32_t id = sftp_begin(j->sftp, type);
 
     sftp_text(j->sftp, path);
@@ -113,139 +112,6 @@ static int ssh_stat(struct box *b, const struct ctx *ctx, struct str path, struc
         return -1;
     }
     out->path = arena_str(ctx->arena, path);
-    return 0;
-}
-
-/* ---- list ------------------------------------------------------------------------------------ */
-
-struct listing {
-    struct file_job *job;
-    const struct list_req *req;
-    file_info_fn *each;
-    void *arg;
-    uint32_t n;
-    bool more;
-};
-
-struct entries {
-    struct file_info *items;
-    size_t n, cap;
-};
-
-static void free_entries(struct entries *es)
-{
-    free(es->items);
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return str_cmp(((const struct file_info *)a)->path, ((const struct file_info *)b)->path);
-}
-
-static int add_names(struct file_job *j, struct str body, struct entries *es, struct err *e)
-{
-    struct sftp_in in = {.rest = body};
-
-    for (uint32_t n = sftp_get_u32(&in); n > 0; n--) {
-        struct file_info info = {0};
-
-        if (!sftp_get_name(&in, &info) || es->n >= ENTRIES_MAX) {
-            return sftp_bad(j->sftp, e);
-        }
-        if (str_eq(info.path, S(".")) || str_eq(info.path, S(".."))) {
-            continue;
-        }
-        if (es->n == es->cap) {
-            es->cap = es->cap > 0 ? es->cap * 2 : 64;
-            es->items = xrealloc(es->items, es->cap, sizeof(*es->items));
-        }
-        info.path = arena_str(j->ctx->arena, info.path);
-        es->items[es->n++] = info;
-    }
-    return in.bad ? sftp_bad(j->sftp, e) : 0;
-}
-
-static int read_folder(struct file_job *j, struct str path, struct entries *es, struct err *e)
-{
-    struct str handle;
-    struct sftp_packet p;
-
-    if (file_open(j, SFTP_OPENDIR, path, 0, 0, &handle, e) < 0) {
-        return -1;
-    }
-    for (;;) {
-        uint32_t id = sftp_begin(j->sftp, SFTP_READDIR);
-
-        sftp_text(j->sftp, handle);
-        if (sftp_ask(j->sftp, j->ctx, id, &p, e) < 0) {
-            return -1;
-        }
-        if (p.type != SFTP_NAME) {
-            break;
-        }
-        if (add_names(j, p.body, es, e) < 0) {
-            return -1;
-        }
-    }
-    if (sftp_status_of(&p) != SFTP_EOF) {
-        return sftp_fail(&p, "list", path, e);
-    }
-    if (es->n > 0) {
-        qsort(es->items, es->n, sizeof(*es->items), by_name);
-    }
-    return file_close(j, handle, e);
-}
-
-/* `shown` is the folder as the caller named it. */
-static int list_folder(struct listing *l, struct str path, struct str shown, int depth,
-                       struct err *e)
-{
-    struct entries es CLEANUP(free_entries) = {0};
-    struct arena *a = l->job->ctx->arena;
-
-    if (read_folder(l->job, path, &es, e) < 0) {
-        /* A folder below that may not be read, or is gone since, hides only itself. */
-        return depth > 0 && (e->kind == ERR_DENIED || e->kind == ERR_NOT_FOUND) ? 0 : -1;
-    }
-    for (size_t i = 0; i < es.n && !l->more; i++) {
-        struct file_info info = es.items[i];
-        struct str below = path_join(a, path, info.path);
-
-        if (l->n == l->req->max) {
-            l->more = true;
-            return 0;
-        }
-        l->n++;
-        info.path = path_join(a, shown, info.path);
-        if (l->each(l->arg, &info, e) < 0) {
-            return -1;
-        }
-        if (l->req->recursive && info.type == FILE_DIR && depth < DEPTH_MAX &&
-            list_folder(l, below, info.path, depth + 1, e) < 0) {
-            return -1;
-        }
-    }
-    return 0;
-}
-
-static int ssh_file_list(struct box *b, const struct ctx *ctx, const struct list_req *req,
-                         file_info_fn *each, void *arg, bool *more, struct err *e)
-{
-    struct file_job j own_job = {0};
-    struct listing l = {.job = &j, .req = req, .each = each, .arg = arg};
-    struct file_info info;
-
-    if (file_begin(&j, b, ctx, req->dir, e) < 0 || file_look(&j, SFTP_STAT, j.path, &info, e) < 0) {
-        return -1;
-    }
-    if (info.type != FILE_DIR) {
-        return err_set(e, ERR_INVALID, "\"%.*s\" is not a folder",
-                       STR_ARG(str_head(req->dir, 256)));
-    }
-    if (list_folder(&l, j.path, req->dir, 0, e) < 0) {
-        return -1;
-    }
-    *more = l.more;
     return 0;
 }
 
@@ -313,7 +179,7 @@ static struct slot *slot_of(struct reading *r, uint32_t id)
 
 static int take_answer(struct reading *r, struct err *e)
 {
-    struct sftp_packet p;
+    struct sftp_packet p = {0};
 
     if (sftp_get(r->job->sftp, r->job->ctx, &p, e) < 0) {
         return -1;
@@ -381,7 +247,7 @@ static int ssh_read(struct box *b, const struct ctx *ctx, struct str path, int64
                     int64_t max, const struct sink *to, struct file_info *out, struct err *e)
 {
     struct file_job j own_job = {0};
-    struct file_info info;
+    struct file_info info = {0};
 
     if (from < 0 || max < 0) {
         return err_set(e, ERR_INVALID, "an offset and a length cannot be negative");
@@ -420,35 +286,64 @@ static int ssh_read(struct box *b, const struct ctx *ctx, struct str path, int64
     return 0;
 }
 
-/* ---- folders and removing ---------------------------------------------------------------------- */
+/* ---- folders ----------------------------------------------------------------------------------- */
 
-int file_make_folders(struct file_job *j, struct str path, struct err *e)
+/* Whether it is there; a file in its place fails. */
+static int is_folder(struct file_job *j, struct str path, bool *is_there, struct err *e)
 {
-    struct file_info info;
+    struct file_info info = {0};
 
-    if (file_look(j, SFTP_STAT, path, &info, e) == 0) {
-        return info.type == FILE_DIR ? 0
-                                     : err_set(e, ERR_INVALID, "\"%.*s\" is not a folder",
-                                               STR_ARG(str_head(path, 256)));
+    *is_there = false;
+    if (file_look(j, SFTP_STAT, path, &info, e) < 0) {
+        return e->kind == ERR_NOT_FOUND ? 0 : -1;
     }
-    struct str parent = path_dir(path);
-    if (e->kind != ERR_NOT_FOUND || str_eq(parent, path)) {
-        return -1;
-    }
-    if (!str_eq(parent, S(".")) && file_make_folders(j, parent, e) < 0) {
-        return -1;
-    }
+    *is_there = true;
+    return info.type == FILE_DIR
+               ? 0
+               : err_set(e, ERR_INVALID, "\"%.*s\" is not a folder", STR_ARG(str_head(path, 256)));
+}
+
+static int make_folder(struct file_job *j, struct str path, struct err *e)
+{
+    bool is_there = false;
+
     if (file_simple(j, SFTP_MKDIR, path, "make the folder", e) == 0) {
         return 0;
     }
     /* Somebody else may have made it just now. */
     struct err why = *e;
-    if (e->kind == ERR_SYSTEM && file_look(j, SFTP_STAT, path, &info, e) == 0 &&
-        info.type == FILE_DIR) {
+    if (e->kind == ERR_SYSTEM && is_folder(j, path, &is_there, e) == 0 && is_there) {
         return 0;
     }
     *e = why;
     return -1;
+}
+
+int file_make_folders(struct file_job *j, struct str path, struct err *e)
+{
+    struct str missing[DEPTH_MAX];
+    size_t n = 0;
+
+    for (struct str at = path; !str_eq(at, S(".")); at = path_dir(at)) {
+        bool is_there = false;
+
+        if (is_folder(j, at, &is_there, e) < 0) {
+            return -1;
+        }
+        if (is_there || str_eq(path_dir(at), at)) {
+            break;
+        }
+        if (n == DEPTH_MAX) {
+            return err_set(e, ERR_LIMIT, "folders are nested too deeply: more than %d", DEPTH_MAX);
+        }
+        missing[n++] = at;
+    }
+    while (n > 0) {
+        if (make_folder(j, missing[--n], e) < 0) {
+            return -1;
+        }
+    }
+    return 0;
 }
 
 static int ssh_mkdir_p(struct box *b, const struct ctx *ctx, struct str path, struct err *e)
@@ -461,48 +356,11 @@ static int ssh_mkdir_p(struct box *b, const struct ctx *ctx, struct str path, st
     return file_make_folders(&j, path_clean(ctx->arena, j.path), e);
 }
 
-static int remove_tree(struct file_job *j, struct str path, int depth, struct err *e)
-{
-    struct entries es CLEANUP(free_entries) = {0};
-
-    if (depth > DEPTH_MAX) {
-        return err_set(e, ERR_LIMIT, "folders are nested too deeply: more than %d", DEPTH_MAX);
-    }
-    if (read_folder(j, path, &es, e) < 0) {
-        return -1;
-    }
-    for (size_t i = 0; i < es.n; i++) {
-        struct str below = path_join(j->ctx->arena, path, es.items[i].path);
-        int rc = es.items[i].type == FILE_DIR ? remove_tree(j, below, depth + 1, e)
-                                              : file_simple(j, SFTP_REMOVE, below, "remove", e);
-
-        if (rc < 0 && e->kind != ERR_NOT_FOUND) {
-            return -1;
-        }
-    }
-    return file_simple(j, SFTP_RMDIR, path, "remove", e);
-}
-
-static int ssh_remove(struct box *b, const struct ctx *ctx, struct str path, struct err *e)
-{
-    struct file_job j own_job = {0};
-    struct file_info info;
-
-    if (file_begin(&j, b, ctx, path, e) < 0) {
-        return -1;
-    }
-    if (file_look(&j, SFTP_LSTAT, j.path, &info, e) < 0) {
-        return e->kind == ERR_NOT_FOUND ? 0 : -1;
-    }
-    return info.type == FILE_DIR ? remove_tree(&j, j.path, 0, e)
-                                 : file_simple(&j, SFTP_REMOVE, j.path, "remove", e);
-}
-
 const struct file_ops ssh_files_plain = {
     .stat = ssh_stat,
     .list = ssh_file_list,
     .read = ssh_read,
     .write = ssh_file_write,
     .mkdir = ssh_mkdir_p,
-    .remove = ssh_remove,
+    .remove = ssh_file_remove,
 };

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stddef.h>
 
 #include "base/thread.h"
 
@@ -19,6 +20,15 @@ static struct {
 union symbol {
     void *found;
     void (*function)(void);
+};
+
+static const struct {
+    const char *name;
+    size_t offset;
+} functions[] = {
+#define ROW(name) {"ssh_" #name, offsetof(struct libssh, name)},
+    LIBSSH_FUNCTIONS(ROW)
+#undef ROW
 };
 
 static int find(void *handle, const char *name, void *to, struct err *e)
@@ -45,12 +55,11 @@ static int fill(struct libssh *out, struct err *e)
                        "package libssh-4 (apt-get install libssh-4)",
                        LIBRARY);
     }
-#define FIND(name)                                                                                 \
-    if (find(handle, "ssh_" #name, &out->name, e) < 0) {                                           \
-        return -1;                                                                                 \
+    for (size_t i = 0; i < COUNTOF(functions); i++) {
+        if (find(handle, functions[i].name, (char *)out + functions[i].offset, e) < 0) {
+            return -1;
+        }
     }
-    LIBSSH_FUNCTIONS(FIND)
-#undef FIND
     /* It logs to stderr, which is ours. */
     (void)out->set_log_level(SSH_LOG_NOLOG);
     return 0;

@@ -77,7 +77,7 @@
     X(set_channel_callbacks)
 
 struct libssh {
-#define MEMBER(name) __typeof__(&ssh_##name) name;
+#define MEMBER(name) __typeof__ (&ssh_##name)(name);
     LIBSSH_FUNCTIONS(MEMBER)
 #undef MEMBER
 };

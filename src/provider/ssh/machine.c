@@ -352,7 +352,7 @@ void machine_stop(struct machine *m)
     }
 }
 
-void machine_join(struct machine *m)
+static void join_sessions(struct machine *m)
 {
     for (size_t i = 0; i < SESSIONS_MAX; i++) {
         if (m->sessions[i] != NULL) {
@@ -360,20 +360,46 @@ void machine_join(struct machine *m)
             m->sessions[i] = NULL;
         }
     }
-    if (m->own_jump != NULL) { /* nobody goes through it any more */
-        machine_stop(m->own_jump);
-        machine_join(m->own_jump);
+}
+
+void machine_join(struct machine *m)
+{
+    join_sessions(m);
+    for (struct machine *at = m->own_jump; at != NULL; at = at->own_jump) {
+        machine_stop(at); /* nobody goes through it any more */
+        join_sessions(at);
     }
+}
+
+/* A secret is not left in memory that is given back. */
+static void wipe(struct str secret)
+{
+    char *p;
+
+    memcpy(&p, &secret.p, sizeof(p));
+    if (secret.len > 0) {
+        explicit_bzero(p, secret.len);
+    }
+}
+
+static void fini_one(struct machine *m)
+{
+    wipe(m->conf.password);
+    wipe(m->conf.key_passphrase);
+    (void)pthread_mutex_destroy(&m->lock);
+    arena_fini(&m->arena);
 }
 
 void machine_fini(struct machine *m)
 {
-    explicit_bzero((void *)(uintptr_t)m->conf.password.p, m->conf.password.len);
-    explicit_bzero((void *)(uintptr_t)m->conf.key_passphrase.p, m->conf.key_passphrase.len);
-    (void)pthread_mutex_destroy(&m->lock);
-    arena_fini(&m->arena);
-    if (m->own_jump != NULL) {
-        machine_fini(m->own_jump);
-        free(m->own_jump);
+    struct machine *next = m->own_jump;
+
+    fini_one(m);
+    while (next != NULL) {
+        struct machine *at = next;
+
+        next = at->own_jump;
+        fini_one(at);
+        free(at);
     }
 }

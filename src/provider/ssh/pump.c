@@ -214,7 +214,7 @@ static int start_dialled(struct machine *m, struct chan *c, struct err *e)
     if (p == NULL) {
         return -1;
     }
-    theirs = -1;
+    (void)take_fd(&theirs); /* the pump's now */
     lock(&m->lock);
     list_add_tail(&m->pumps, &p->link);
     unlock(&m->lock);

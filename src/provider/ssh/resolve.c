@@ -65,7 +65,7 @@ int machine_resolve(struct machine *m, struct err *e)
 {
     struct arena scratch own_arena = {0};
     struct ssh_host given;
-    struct ssh_host whole;
+    struct ssh_host whole = {0};
     bool is_resolved;
 
     lock(&m->lock);

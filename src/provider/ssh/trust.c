@@ -81,7 +81,7 @@ static int fail_changed(struct session *s, const char *found, struct err *e)
     struct str file = s->machine->conf.known_hosts;
     struct known known = {.print = "another key"};
 
-    arena_init(&a, 3 * KNOWN_HOSTS_MAX);
+    arena_init(&a, (size_t)3 * KNOWN_HOSTS_MAX);
     const char *name = name_in_file(s->machine, &a).p;
     const char *own =
         arena_cstr(&a, path_tilde(&a, file.len > 0 ? file : S("~/.ssh/known_hosts"), home));
