@@ -119,10 +119,14 @@ def test_a_login_that_never_ends_is_told(host, world):
     try:
         client = client_of(host, world.entry(world.server, connect_timeout=2))
         began = time.monotonic()
-        said = client.tool_error("exec_bash", command="true")
-        assert said["code"] == "unreachable" and time.monotonic() - began < 10
+        said = client.tool_error("exec_bash", command="touch late", timeout_s=2)
+        assert said["code"] == "unreachable" and time.monotonic() - began < 15
+        began = time.monotonic()
+        client.tool("list_sandboxes", check_resources=True)
+        assert time.monotonic() - began < 25
     finally:
         (world.user.home / ".bashrc").unlink()
+    assert not (world.user.home / "late").exists()
 
 
 @pytest.mark.parametrize("shell", ["/bin/dash", "/bin/tcsh", "/usr/bin/fish", "stand-in"])
