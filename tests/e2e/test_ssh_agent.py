@@ -41,6 +41,13 @@ def kill(world, pattern):
         os.kill(int(pid), signal.SIGKILL)
 
 
+def away(server, world):
+    """Nobody listens any more, then connections end."""
+    server.process.kill()
+    server.process.wait(10)
+    kill(world, "^sshd: ")
+
+
 def isolation(client):
     return next(b["isolation"] for b in client.tool("list_sandboxes")["sandboxes"] if "via" in b)
 
@@ -199,8 +206,7 @@ def test_a_command_outlives_its_connection(host, world):
     client = start(host, world, server)
     wait_for_agent(client)
     call = running(client, world, "connection")
-    server.signal_all(signal.SIGKILL)
-    server.stop()
+    away(server, world)
     server.start()
     answer = finished(client, world, call, "connection")
     assert (answer["stdout"], answer["exit_code"], answer["connection_error"]) == ("part\nrest\n", 0, False)
@@ -224,8 +230,7 @@ def test_a_host_that_goes_away_takes_nobody_for_long(host, world):
     client = start(host, world, server)
     wait_for_agent(client)
     call = running(client, world, "away")
-    server.signal_all(signal.SIGKILL)
-    server.stop()
+    away(server, world)
     began = time.monotonic()
     with pytest.raises(ToolFailed) as failed:
         finished(client, world, call, "away")
