@@ -113,9 +113,6 @@ static int handshake(struct session *s, int64_t until_ms, struct err *e)
 
 static int open_ssh(struct session *s, struct arena *a, int64_t until_ms, struct err *e)
 {
-    if (session_dial(s, until_ms, e) < 0) {
-        return -1;
-    }
     s->ssh = s->lib->new ();
     if (s->ssh == NULL) {
         return err_set(e, ERR_SYSTEM, "libssh cannot make a session");
@@ -132,23 +129,54 @@ static int open_ssh(struct session *s, struct arena *a, int64_t until_ms, struct
     return session_login(s, until_ms, e);
 }
 
+static int32_t timeout_s(const struct machine *m)
+{
+    return m->conf.connect_timeout_s > 0 ? m->conf.connect_timeout_s : SSH_CONNECT_TIMEOUT_S;
+}
+
+static void *open_library(void *arg)
+{
+    struct err ignored = {0};
+
+    (void)arg;
+    (void)!libssh_open(&ignored);
+    return NULL;
+}
+
+/* What ~/.ssh/config says and the stream, while the library is opened: that takes some
+ * milliseconds, and none of the three needs another. */
+static int dial(struct session *s, int64_t *until_ms, struct err *e)
+{
+    const struct machine *m = s->machine;
+    struct err ignored = {0};
+    pthread_t opener;
+    bool has_opener = thread_start(&opener, "libssh", open_library, NULL, &ignored) == 0;
+    int rc = machine_resolve(s->machine, e);
+
+    *until_ms = clock_mono_ms() + timeout_s(m) * 1000ll;
+    if (rc == 0) {
+        rc = session_dial(s, *until_ms, e);
+    }
+    if (has_opener) {
+        (void)pthread_join(opener, NULL);
+    }
+    if (rc == 0) {
+        s->lib = libssh_open(e);
+    }
+    return rc == 0 && s->lib != NULL ? 0 : -1;
+}
+
 int session_connect(struct session *s, struct err *e)
 {
     struct machine *m = s->machine;
     struct arena a own_arena = {0};
     char where[WHERE_SIZE];
-    int32_t timeout_s;
     int64_t until_ms;
 
-    if (machine_resolve(m, e) < 0) {
-        return err_wrap(e, "cannot connect to %s", machine_where(m, where));
-    }
-    timeout_s = m->conf.connect_timeout_s > 0 ? m->conf.connect_timeout_s : SSH_CONNECT_TIMEOUT_S;
-    until_ms = clock_mono_ms() + timeout_s * 1000ll;
     arena_init(&a, 1u << 20);
-    if (open_ssh(s, &a, until_ms, e) < 0) {
+    if (dial(s, &until_ms, e) < 0 || open_ssh(s, &a, until_ms, e) < 0) {
         if (e->kind == ERR_TIMEOUT) {
-            (void)err_set(e, ERR_UNREACHABLE, "no answer within %d s", (int)timeout_s);
+            (void)err_set(e, ERR_UNREACHABLE, "no answer within %d s", (int)timeout_s(m));
         }
         return err_wrap(e, "cannot connect to %s", machine_where(m, where));
     }

@@ -190,14 +190,8 @@ static void *run(void *arg)
 
 struct session *session_start(struct machine *m, struct err *e)
 {
-    const struct libssh *lib = libssh_open(e);
-
-    if (lib == NULL) {
-        return NULL;
-    }
     struct session *s = xcalloc(1, sizeof(*s));
     s->machine = m;
-    s->lib = lib;
     s->fd = -1;
     s->max_chans = CHANNELS_GUESS;
     list_init(&s->chans);

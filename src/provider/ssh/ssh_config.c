@@ -91,8 +91,36 @@ static bool take_identity(struct ssh_options *o, struct str key, struct str valu
     return true;
 }
 
+/* What changes neither where a host is nor who we are there. */
+static bool is_idle(struct str key)
+{
+    static const char *const idle[] = {"sendenv",
+                                       "hashknownhosts",
+                                       "gssapiauthentication",
+                                       "serveraliveinterval",
+                                       "serveralivecountmax",
+                                       "compression",
+                                       "forwardagent",
+                                       "forwardx11",
+                                       "forwardx11trusted",
+                                       "addkeystoagent",
+                                       "controlmaster",
+                                       "controlpath",
+                                       "controlpersist",
+                                       "loglevel",
+                                       "visualhostkey"};
+
+    for (size_t i = 0; i < COUNTOF(idle); i++) {
+        if (str_eq_nocase(key, str_from(idle[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void take_option(struct ssh_options *o, struct str key, struct str value)
 {
+    o->is_said = o->is_said || !is_idle(key);
     if (take_identity(o, key, value)) {
         return;
     }
@@ -265,6 +293,7 @@ static void read_text(struct reading *r, struct str text)
         } else if (str_eq_nocase(key, S("match"))) {
             applies = str_eq_nocase(value, S("all"));
             r->out->skipped_match = r->out->skipped_match || !applies;
+            r->out->is_said = true;
         } else if (applies && str_eq_nocase(key, S("include"))) {
             read_include(r, value);
         } else if (applies) {

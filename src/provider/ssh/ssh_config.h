@@ -31,6 +31,7 @@ struct ssh_options {
     bool keys_only;      /* IdentitiesOnly yes */
     bool has_keys_word;  /* IdentitiesOnly was met; the first one counts */
     bool skipped_match;  /* the reader met a Match block */
+    bool is_said;        /* anything at all was met that is about this host */
     bool has_trust_word; /* StrictHostKeyChecking was met; the first one counts */
 };
 

@@ -76,21 +76,27 @@ static bool has_ssh(struct arena *a)
 
 /* ---- the ssh configuration -------------------------------------------------------------------- */
 
-static struct str home_folder(struct arena *a)
+/* The home folder that the user database has, by which ssh goes; empty: none. */
+static struct str listed_home(struct arena *a)
 {
-    struct str home = str_from(getenv("HOME"));
     struct passwd entry;
     struct passwd *found = NULL;
     const size_t size = 16384;
     char *room = arena_alloc(a, 1, size);
 
-    if (path_is_absolute(home)) {
-        return home;
+    return getpwuid_r(getuid(), &entry, room, size, &found) != 0 || found == NULL
+               ? STR_EMPTY
+               : str_from(found->pw_dir);
+}
+
+static struct str home_folder(struct arena *a)
+{
+    struct str home = str_from(getenv("HOME"));
+
+    if (!path_is_absolute(home)) {
+        home = listed_home(a);
     }
-    if (getpwuid_r(getuid(), &entry, room, size, &found) != 0 || found == NULL) {
-        return S("/");
-    }
-    return str_from(found->pw_dir);
+    return home.len > 0 ? home : S("/");
 }
 
 static int ask_ssh(const struct ctx *ctx, struct str host, struct ssh_options *out, struct err *e)
@@ -362,9 +368,12 @@ int ssh_config_resolve(const struct ctx *ctx, const struct ssh_host *given, stru
     if (check(&h, e) < 0) {
         return -1;
     }
-    if (!has_ssh(ctx->arena)) {
-        read_config(ctx->arena, h.host, &options);
-    } else if (ask_ssh(ctx, h.host, &options, e) < 0) {
+    /* To start ssh takes longer than to log in. Where the files say nothing about a host whose
+     * credentials are known, it would add nothing. */
+    read_config(ctx->arena, h.host, &options);
+    bool is_known = !options.is_said && has_credentials(&h) &&
+                    str_eq(home_folder(ctx->arena), listed_home(ctx->arena));
+    if (!is_known && has_ssh(ctx->arena) && ask_ssh(ctx, h.host, &options, e) < 0) {
         return -1;
     }
     merge(ctx->arena, &options, &h);

@@ -160,6 +160,17 @@ static void a_jump_and_a_command_exclude_each_other(void **state)
     assert_str(o.proxy_jump, S(""));
 }
 
+static void what_is_about_nothing_here_says_nothing(void **state)
+{
+    (void)state;
+    assert_false(read_text("# x\nHost *\n SendEnv LANG LC_*\n HashKnownHosts yes\n", "a").is_said);
+    assert_false(read_text("Host web\n Port 3\n HostName x\nHost *\n", "a").is_said);
+    assert_true(read_text("Host *\n Port 3\n", "a").is_said);
+    assert_true(read_text("Host *\n CanonicalizeHostname yes\n", "a").is_said);
+    assert_true(read_text("Match user x\n Port 3\n", "a").is_said);
+    assert_true(read_text("Include d/*\n", "gpu").is_said);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +179,7 @@ int main(void)
         cmocka_unit_test(the_first_value_counts),
         cmocka_unit_test(match_blocks_are_left_out_and_said),
         cmocka_unit_test(includes),
+        cmocka_unit_test(what_is_about_nothing_here_says_nothing),
         cmocka_unit_test(a_jump_and_a_command_exclude_each_other),
     };
 
