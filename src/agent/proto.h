@@ -25,6 +25,7 @@
 #define AGENT_VERSION 2 /* 1: without TREE_* and TCP */
 #define AGENT_LOWEST  1 /* what both sides still speak */
 #define AGENT_TREES   2 /* the version that TREE_* came with */
+#define AGENT_PORTS   2 /* the version that TCP came with */
 
 #define BOX_HOME     "/home/user"
 #define BOX_WORK_DIR "/workspace"

@@ -3,6 +3,17 @@
 #include "provider/over_agent.h"
 #include "provider/talk.h"
 
+/* An agent that knows no ports could not say so in words that help. */
+static int too_old(struct err *e)
+{
+    if (e->kind == ERR_CANCELLED || e->kind == ERR_TIMEOUT) {
+        return -1;
+    }
+    return err_set(e, ERR_UNSUPPORTED,
+                   "the sandbox was made by an older anybox, whose agent has no way to its ports; "
+                   "make a new sandbox");
+}
+
 static int agent_dial(struct box *b, const struct ctx *ctx, uint16_t port, struct err *e)
 {
     struct talk t own_talk = TALK_NONE;
@@ -19,7 +30,7 @@ static int agent_dial(struct box *b, const struct ctx *ctx, uint16_t port, struc
         return err_set(e, ERR_BUG, "a request for a port did not fit its buffer");
     }
     if (talk_expect(&t, ctx, FRAME_OK, &answer, e) < 0) {
-        return -1;
+        return t.greeted && t.version < AGENT_PORTS ? too_old(e) : -1;
     }
     return take_fd(&t.fd);
 }

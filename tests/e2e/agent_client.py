@@ -208,7 +208,7 @@ class Conn:
                     self.buf = self.buf[4 + n:]
                     if kind == HELLO:
                         f = Fields(fields)
-                        assert (f.u32(), f.u32()) == (1, 1)
+                        assert (f.u32(), f.u32()) == (2, 1)
                         f.done()
                         continue
                     return kind, fields

@@ -306,9 +306,11 @@ def test_an_agent_that_was_killed_is_missed_and_started_again(site, relay):
         c.start(["sleep", "1000"])
         c.wait_started()
         victim = c.pid
-        os.kill(site.daemon(), signal.SIGKILL)
+        daemon = site.daemon()
+        os.kill(daemon, signal.SIGKILL)
         assert c.recv() == (None, b"")
         os.kill(victim, signal.SIGKILL)
+        wait_for(lambda: not is_running(daemon))  # its socket goes last
     assert relay.sh("echo again").text == "again\n"
 
 

@@ -112,6 +112,15 @@ static void what_the_agent_refuses_is_told(void **state)
     assert_fails(dial(fx), &fx->e, ERR_NOT_FOUND, "nothing listens");
 }
 
+static void an_agent_that_is_too_old_is_told(void **state)
+{
+    struct fixture *fx = *state;
+
+    fake_hello_of(&fx->fake, 0, 1, 1);
+    fake_fail(&fx->fake, 0, ERR_PROTOCOL, "unknown request 24");
+    assert_fails(dial(fx), &fx->e, ERR_UNSUPPORTED, "older");
+}
+
 static void an_answer_that_is_none_is_refused(void **state)
 {
     struct fixture *fx = *state;
@@ -129,9 +138,8 @@ int main(void)
 {
 #define WITH(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        WITH(the_first_words_of_the_port_are_not_ours),
-        WITH(an_answer_may_come_byte_by_byte),
-        WITH(what_the_agent_refuses_is_told),
+        WITH(the_first_words_of_the_port_are_not_ours), WITH(an_answer_may_come_byte_by_byte),
+        WITH(what_the_agent_refuses_is_told),           WITH(an_agent_that_is_too_old_is_told),
         WITH(an_answer_that_is_none_is_refused),
     };
 
