@@ -57,6 +57,7 @@ fuzz:
 	@scripts/fuzz.sh $(SECONDS_EACH)
 
 bench: build-tests
+	@scripts/setup.sh bench
 	@tests/bench/run
 
 test-sdk: build-it

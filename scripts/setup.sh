@@ -4,7 +4,7 @@
 #
 #   build  compile and run      check  analyzers, other compiler, fuzzers
 #   test   make test            sdk    the official SDKs' clients
-#                               browser  chromium, for /docs
+#   bench  make bench           browser  chromium, for /docs
 #                               agents   boxinit for other processors
 #
 # As an ordinary user it asks sudo; without sudo it says what root has to run.
@@ -19,9 +19,10 @@ check="$test clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev llvm-14"
 sdk="$build nodejs npm"
 browser="$test chromium"
 agents="$build gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+bench="$test rsync"
 
 usage() {
-    echo "usage: setup.sh build|test|check|sdk|browser|agents" >&2
+    echo "usage: setup.sh build|test|check|sdk|browser|agents|bench" >&2
     exit 2
 }
 
@@ -45,6 +46,7 @@ for what in "$@"; do
     sdk) wanted="$wanted $sdk" ;;
     browser) wanted="$wanted $browser" ;;
     agents) wanted="$wanted $agents" ;;
+    bench) wanted="$wanted $bench" ;;
     *) usage ;;
     esac
 done

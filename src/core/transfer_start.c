@@ -15,6 +15,7 @@
 #include "base/path.h"
 #include "base/proc.h"
 #include "base/thread.h"
+#include "core/boxes_own.h"
 #include "core/transfer_own.h"
 
 #define KEPT_MS   (30ll * 24 * 60 * 60 * 1000)
@@ -167,6 +168,20 @@ static int start_worker(const struct services *s, const struct ctx *ctx,
     return -1;
 }
 
+/* What people call the box. */
+static struct str name_of(const struct services *s, const struct ctx *ctx, struct scope *scope,
+                          const struct transfer_order *order)
+{
+    struct box_row row;
+    struct err ignored;
+
+    if (order->box_name.len > 0 ||
+        boxes_row(s->boxes, ctx, scope, order->box_id, &row, &ignored) < 0) {
+        return order->box_name;
+    }
+    return row.name;
+}
+
 int transfer_start(const struct services *s, const struct ctx *ctx, struct scope *scope,
                    const struct transfer_order *order, struct transfer_started *out, struct err *e)
 {
@@ -175,7 +190,7 @@ int transfer_start(const struct services *s, const struct ctx *ctx, struct scope
         .owner = scope->owner,
         .down = job->direction == SYNC_DOWN,
         .box_id = order->box_id,
-        .box_name = order->box_name,
+        .box_name = name_of(s, ctx, scope, order),
         .local = job->local,
         .remote = job->remote,
         .proc = transfer_self(ctx->arena),

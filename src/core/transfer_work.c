@@ -4,8 +4,6 @@
  * The row is claimed before anything else, so that of two workers one goes on. From then on
  * the thread of transfer_report.c writes to it, until the last word is written here.
  */
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "base/own.h"
 #include "config/config.h"
@@ -83,7 +81,7 @@ static int run(struct work *w, struct err *e)
     if (transfer_unpack_job(w->row, w->ctx.arena, &job, e) < 0) {
         return -1;
     }
-    job.home = str_from(getenv("HOME"));
+    job.home = config->home;
     job.state_dir = config->state_dir;
     scope_init(&scope, w->row->owner, config->folder);
     struct box *box CLEANUP(box_unref_p) =
