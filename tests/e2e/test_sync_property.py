@@ -14,7 +14,7 @@ import pytest
 import trees
 from host import is_running, pid_inside, wait_until
 from mcp_client import ToolFailed
-from test_transfers import check, finished
+from test_transfers import check, finished, has_folders  # noqa: F401
 
 POOL = 0
 ENV = {"REMOTE_SANDBOX_INLINE_SYNC_MAX_FILES": "1000000", "REMOTE_SANDBOX_INLINE_SYNC_MAX_BYTES": "1t"}
