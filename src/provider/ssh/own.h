@@ -29,6 +29,7 @@ int ssh_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
              const struct sink *output, struct exec_result *out, struct err *e);
 extern const struct file_ops ssh_files;
 extern const struct task_ops ssh_tasks;
+extern const struct port_ops ssh_ports;
 extern const struct tree_ops ssh_trees;
 /* exec.c, files.c: over channels of their own. */
 int ssh_exec_plain(struct box *b, const struct ctx *ctx, const struct exec_req *req,

@@ -8,6 +8,7 @@
  * the next connection and go on reading where we were; what cannot be found again is told as
  * a lost connection. It is never sent again.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "provider/over_agent.h"
 #include "provider/ssh/hostagent.h"
 #include "provider/ssh/own.h"
+#include "provider/ssh/pump.h"
 #include "provider/ssh/relay.h"
 
 #define BACK_MS      8000 /* for a connection to come back while a command runs */
@@ -442,3 +444,31 @@ const struct tree_ops ssh_trees = {
     .get = tree_get,
     .prune = tree_remove,
 };
+
+/* ---- ports --------------------------------------------------------------------------------- */
+
+/* By a channel of its own, which no server counts among its sessions, or over the agent where
+ * the server lets nobody through. What listens may do so on either family's address, and not
+ * every host's "localhost" means both. */
+static int port_dial(struct box *b, const struct ctx *ctx, uint16_t port, struct err *e)
+{
+    struct way w own_way = WAY_NONE;
+
+    if (port == 0) {
+        return err_set(e, ERR_INVALID, "a port is a number from 1 to 65535");
+    }
+    int fd = pump_dial(machine_of(b), ctx, S("127.0.0.1"), port, e);
+    if (fd < 0 && e->kind == ERR_NOT_FOUND) {
+        fd = pump_dial(machine_of(b), ctx, S("::1"), port, e);
+    }
+    if (fd >= 0 || e->sys != EACCES) {
+        return fd;
+    }
+    return way_open_patiently(&w, b, ctx)
+               ? way_failed(ports_over_agent.dial(&w.agent.box, ctx, port, e), e)
+               : err_set(e, ERR_DENIED,
+                         "the server lets nobody through to its ports (AllowTcpForwarding in its "
+                         "sshd_config), and there is no agent on the host that could");
+}
+
+const struct port_ops ssh_ports = {.dial = port_dial};

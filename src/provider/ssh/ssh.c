@@ -284,20 +284,6 @@ static int ssh_info(struct box *b, const struct ctx *ctx, struct box_info *out, 
     return 0;
 }
 
-/* ---- ports ----------------------------------------------------------------------------- */
-
-/* By a channel of its own, which no server counts among its sessions. "localhost": what
- * listens there may do so on either family's address. */
-static int ssh_dial(struct box *b, const struct ctx *ctx, uint16_t port, struct err *e)
-{
-    if (port == 0) {
-        return err_set(e, ERR_INVALID, "a port is a number from 1 to 65535");
-    }
-    return pump_dial(machine_of(b), ctx, S("localhost"), port, e);
-}
-
-static const struct port_ops ssh_ports = {.dial = ssh_dial};
-
 static void ssh_release(struct box *b)
 {
     free(CONTAINER_OF(b, struct ssh_box, box));
