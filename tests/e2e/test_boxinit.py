@@ -1183,7 +1183,7 @@ def test_the_program_alone_says_what_it_is():
     assert r.returncode == 2 and "started by anybox" in r.stderr
     r = subprocess.run([agent_client.BOXINIT, "--version"], capture_output=True, text=True,
                        check=False)
-    assert r.returncode == 0 and "protocol 1" in r.stdout
+    assert r.returncode == 0 and "protocol 2" in r.stdout
 
 
 def test_the_socket_and_the_folder_are_private(one):
