@@ -397,24 +397,27 @@ static int protect(const char *path, struct err *e)
     return bind_protect(path, BIND_RDONLY | BIND_NODEV | BIND_NOEXEC, e);
 }
 
+/* A folder is hidden by an empty one, which all share: a file system for each would take
+ * memory of every box. */
 static int mask(const char *path, struct err *e)
 {
     struct stat is;
+    const char *by = "/dev/null";
 
     if (lstat(path, &is) < 0) {
         return 0;
     }
     if (S_ISDIR(is.st_mode)) {
-        if (mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY,
-                  "size=4k,nr_inodes=2,mode=555") < 0) {
-            return err_sys(e, errno, "hide %s", path);
+        by = ROOTFS_APART "/none";
+        if (make_dir(by, 0555, e) < 0) {
+            return -1;
         }
-        return 0;
     }
-    if (mount("/dev/null", path, NULL, MS_BIND, NULL) < 0) {
+    if (mount(by, path, NULL, MS_BIND, NULL) < 0) {
         return err_sys(e, errno, "hide %s", path);
     }
-    return bind_protect(path, BIND_RDONLY | BIND_NOEXEC, e);
+    return bind_protect(path, BIND_RDONLY | BIND_NOEXEC | (S_ISDIR(is.st_mode) ? BIND_NODEV : 0),
+                        e);
 }
 
 static int make_proc(struct err *e)
