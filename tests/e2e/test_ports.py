@@ -12,6 +12,7 @@ import urllib.request
 import pytest
 
 import agent_client
+import ssh_servers
 from agent_client import OK, TCP, Box, Failed, u32
 from host import wait_until
 
@@ -211,9 +212,9 @@ def test_traffic_keeps_a_box_from_being_idle():
 
 
 @contextlib.contextmanager
-def forwarding(host, *args):
+def forwarding(host, *args, env=None):
     """`anybox forward` with its URL's port; ended by Ctrl-C."""
-    process = host.popen("forward", *args, stdout=-1, stderr=-1, stdin=-3, text=True)
+    process = host.popen("forward", *args, env=env, stdout=-1, stderr=-1, stdin=-3, text=True)
     try:
         line = process.stdout.readline()
         assert line.startswith("http://127.0.0.1:"), process.stderr.read()
@@ -310,3 +311,26 @@ def test_wrong_uses_are_told(host, box):
                                (["no-such-box", "80"], 1, "no-such-box")):
         got = host.run("forward", *args)
         assert got.returncode == status and word in got.stderr and got.stdout == "", args
+
+
+def test_a_port_of_an_ssh_host(host, world):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        env = ssh_servers.hosts(world.entry(world.server, name="far"))
+        with forwarding(host, "far", f"0:{listener.getsockname()[1]}", env=env) as (_, port):
+            for _ in range(2):
+                with socket.create_connection(("127.0.0.1", port), timeout=20) as near:
+                    listener.settimeout(20)
+                    far, _ = listener.accept()
+                    with far:
+                        far.settimeout(20)
+                        near.sendall(b"question")
+                        near.shutdown(socket.SHUT_WR)
+                        assert far.recv(100) == b"question" and far.recv(100) == b""
+                        far.sendall(b"answer" * 100000)
+                        far.close()
+                        data = b""
+                        while more := near.recv(1 << 20):
+                            data += more
+                        assert data == b"answer" * 100000

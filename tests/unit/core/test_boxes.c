@@ -207,6 +207,40 @@ static void delete_leaves_nothing(void **state)
                  "it was deleted");
 }
 
+struct heard {
+    int times;
+    char id[80], why[80];
+};
+
+static void hear_end(void *arg, struct str id, struct str why)
+{
+    struct heard *h = arg;
+
+    h->times++;
+    (void)snprintf(h->id, sizeof(h->id), "%.*s", STR_ARG(id));
+    (void)snprintf(h->why, sizeof(h->why), "%.*s", STR_ARG(why));
+}
+
+static void who_wants_to_know_hears_of_an_end(void **state)
+{
+    struct world *w = *state;
+    struct heard h = {0};
+    struct str a = world_create(w, &w->one, "a").row.id;
+    struct str b = world_create(w, &w->one, "b").row.id;
+    struct str name;
+    struct err e;
+
+    boxes_on_end(w->one.boxes, hear_end, &h);
+    assert_ok(delete_box(w, a, &name, &e), &e);
+    assert_int_equal(h.times, 1);
+    assert_str(str_from(h.id), a);
+    assert_string_equal(h.why, "it was deleted");
+    fake_end(&w->fake, b, "it was idle");
+    boxes_lost(w->one.boxes, &w->ctx, b, S("it was idle"));
+    assert_int_equal(h.times, 2);
+    assert_str(str_from(h.id), b);
+}
+
 static void a_box_that_died_can_be_deleted(void **state)
 {
     struct world *w = *state;
@@ -482,6 +516,7 @@ int main(void)
         TEST(bad_orders_leave_nothing),
         TEST(the_number_of_boxes_is_limited),
         TEST(delete_leaves_nothing),
+        TEST(who_wants_to_know_hears_of_an_end),
         TEST(a_box_that_died_can_be_deleted),
         TEST(a_box_that_cannot_be_destroyed_stays),
         TEST(select_holds_for_this_and_the_next_process),
