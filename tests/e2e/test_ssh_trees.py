@@ -1,21 +1,25 @@
 """Whole folders to SSH hosts and back. What a sync does is in test_sync.py; here is what differs
 by the way to a host: over its agent, or over plain channels without anything put there."""
+import itertools
 import os
 import random
 import stat
+import subprocess
 
 import pytest
 
 import ssh_servers
+from mcp_client import ToolFailed
 from ssh_servers import wait_for_agent
 
 pytestmark = pytest.mark.only_tiers("root")
 
+COUNTER = itertools.count()
 NAMES = ["a", "b.txt", "-rf", "two words", "line\nbreak", "\"'`$x", "*", "#", "~", "%s",
          os.fsdecode(b"\xff\xfe"), "L" * 255, "ünï"]
 
 
-@pytest.fixture(params=["auto"])
+@pytest.fixture(params=["auto", "never"])
 def client(request, host, world):
     """A server with one host, reached by this way; it may sync what is below "work"."""
     entry = world.entry(world.server, agent=request.param)
@@ -25,6 +29,12 @@ def client(request, host, world):
     if request.param == "auto":
         wait_for_agent(c)
     return c
+
+
+@pytest.fixture
+def there(world):
+    """A folder of the user's that nobody else uses."""
+    return world.user.mkdir(f"there{next(COUNTER)}")
 
 
 def fill(folder, rng, depth=3):
@@ -57,17 +67,97 @@ def picture(folder):
     return out
 
 
-def test_there_and_back(client, host, world):
+def test_there_and_back(client, host, there):
     rng = random.Random(6)
     here, back = host.user_home / "work/here", host.user_home / "work/back"
     for round in range(3):
         fill(here, rng)
-        there = world.user.home / f"there{round}"
-        client.tool("sync_local_to_remote", local_path=str(here), remote_path=str(there))
-        assert picture(there) == picture(here)
-        again = client.tool("sync_local_to_remote", local_path=str(here), remote_path=str(there))
+        far = there / f"new/{round}"
+        client.tool("sync_local_to_remote", local_path=str(here), remote_path=str(far))
+        assert picture(far) == picture(here)
+        again = client.tool("sync_local_to_remote", local_path=str(here), remote_path=str(far))
         assert again["uploaded_files"] == 0, again
-        client.tool("sync_remote_to_local", local_path=str(back), remote_path=str(there))
+        client.tool("sync_remote_to_local", local_path=str(back), remote_path=str(far))
         assert picture(back) == picture(here)
         for folder in (here, back):
             os.rename(folder, f"{folder}{round}")
+
+
+def up(client, here, there, **more):
+    return client.tool("sync_local_to_remote", local_path=str(here), remote_path=str(there), **more)
+
+
+def test_changes_and_extras(client, host, world, there):
+    here = host.user_home / "work/here"
+    fill(here, random.Random(7))
+    up(client, here, there)
+    (here / "new").write_text("new")
+    (here / "mode").write_text("x")
+    up(client, here, there)
+    (here / "mode").chmod(0o751)
+    (here / "new").write_text("other")
+    world.user.mkdir(f"{there.name}/gone")
+    world.user.write(f"{there.name}/gone/x\ny", "")
+    world.user.write(f"{there.name}/z", "")
+    done = up(client, here, there, delete_extras=True)
+    assert (done["deleted_files"], done["deleted_dirs"]) == (2, 1), done
+    assert picture(there) == picture(here)
+
+
+def test_checksum(client, host, there):
+    here = host.user_home / "work/here"
+    here.mkdir()
+    (here / "f").write_text("one")
+    (here / "g").write_text("two")
+    up(client, here, there)
+    before = (there / "f").stat()
+    (there / "f").write_text("0ne")
+    os.utime(there / "f", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert up(client, here, there)["uploaded_files"] == 0
+    assert up(client, here, there, checksum=True)["uploaded_files"] == 1
+    assert (there / "f").read_text() == "one"
+
+
+def test_a_link_in_the_way_leads_nowhere(client, host, world, there):
+    here, outside = host.user_home / "work/here", world.user.mkdir(f"{there.name}-outside")
+    (here / "d/e").mkdir(parents=True)
+    (here / "d/e/x").write_text("x")
+    (here / "f").write_text("new")
+    world.user.write("victim", "safe")
+    for name, target in (("d", outside), ("f", world.user.home / "victim")):
+        (there / name).symlink_to(target)
+        world.user.own(there / name)
+    up(client, here, there)
+    assert picture(there) == picture(here)
+    assert os.listdir(outside) == []
+    assert (world.user.home / "victim").read_text() == "safe"
+
+
+def test_a_full_disk_leaves_what_was_there(client, host, there):
+    here = host.user_home / "work/here"
+    here.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k,mode=777", "none", str(there)], check=True)
+    try:
+        (here / "a").write_text("old")
+        up(client, here, there)
+        (here / "a").write_bytes(os.urandom(1_000_000))
+        with pytest.raises(ToolFailed, match="no space left"):
+            up(client, here, there)
+        assert os.listdir(there) == ["a"]
+        assert (there / "a").read_text() == "old"
+    finally:
+        subprocess.run(["umount", "-l", str(there)], check=True)
+
+
+def test_what_cannot_be_there_is_said(client, host, world):
+    here = host.user_home / "work/here"
+    here.mkdir()
+    (here / "a").write_text("x")
+    world.user.write("plainfile", "")
+    with pytest.raises(ToolFailed, match="a file"):
+        up(client, here, f"{world.user.home}/plainfile/")
+    with pytest.raises(ToolFailed, match="may not|denied"):
+        up(client, here, "/root/nothing-of-yours")
+    with pytest.raises(ToolFailed, match="there is no"):
+        client.tool("sync_remote_to_local", remote_path="no/such/folder", local_path=str(here))
+

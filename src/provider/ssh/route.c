@@ -21,6 +21,7 @@
 #include "provider/ssh/own.h"
 #include "provider/ssh/pump.h"
 #include "provider/ssh/relay.h"
+#include "provider/ssh/trees.h"
 
 #define BACK_MS      8000 /* for a connection to come back while a command runs */
 #define BACK_GAP_MS  100
@@ -388,16 +389,6 @@ static bool way_open_patiently(struct way *w, struct box *b, const struct ctx *c
     return is_open;
 }
 
-static int no_trees(struct box *b, struct err *e)
-{
-    struct err why = {0};
-
-    (void)hostagent_state(machine_of(b), &why);
-    return err_set(e, ERR_UNSUPPORTED,
-                   "whole folders are moved by the agent on the host, and there is none%s%s",
-                   why.kind != ERR_NONE ? ": " : "", why.kind != ERR_NONE ? why.msg : "");
-}
-
 static int tree_list(struct box *b, const struct ctx *ctx, const struct tree_req *req,
                      tree_entry_fn *each, void *arg, struct tree_facts *out, struct err *e)
 {
@@ -405,7 +396,7 @@ static int tree_list(struct box *b, const struct ctx *ctx, const struct tree_req
 
     return way_open_patiently(&w, b, ctx)
                ? way_failed(trees_over_agent.list(&w.agent.box, ctx, req, each, arg, out, e), e)
-               : no_trees(b, e);
+               : ssh_tree_list(b, ctx, req, each, arg, out, e);
 }
 
 static int tree_put(struct box *b, const struct ctx *ctx, struct str root,
@@ -415,7 +406,7 @@ static int tree_put(struct box *b, const struct ctx *ctx, struct str root,
 
     return way_open_patiently(&w, b, ctx)
                ? way_failed(trees_over_agent.put(&w.agent.box, ctx, root, from, out, e), e)
-               : no_trees(b, e);
+               : ssh_tree_put(b, ctx, root, from, out, e);
 }
 
 static int tree_get(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
@@ -425,7 +416,7 @@ static int tree_get(struct box *b, const struct ctx *ctx, struct str root, const
 
     return way_open_patiently(&w, b, ctx)
                ? way_failed(trees_over_agent.get(&w.agent.box, ctx, root, paths, n, to, e), e)
-               : no_trees(b, e);
+               : ssh_tree_get(b, ctx, root, paths, n, to, e);
 }
 
 static int tree_remove(struct box *b, const struct ctx *ctx, struct str root,
@@ -435,7 +426,7 @@ static int tree_remove(struct box *b, const struct ctx *ctx, struct str root,
 
     return way_open_patiently(&w, b, ctx)
                ? way_failed(trees_over_agent.prune(&w.agent.box, ctx, root, paths, n, out, e), e)
-               : no_trees(b, e);
+               : ssh_tree_prune(b, ctx, root, paths, n, out, e);
 }
 
 const struct tree_ops ssh_trees = {

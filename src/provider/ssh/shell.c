@@ -1,0 +1,102 @@
+#include "provider/ssh/shell.h"
+
+#include <string.h>
+
+#include "base/path.h"
+#include "base/plain.h"
+#include "provider/ssh/command.h"
+#include "provider/ssh/own.h"
+
+#define ERRORS_MAX (16u << 10)
+
+void shell_init(struct shell *s, struct box *b, const struct ctx *ctx, struct str root)
+{
+    *s = (struct shell){.box = b, .ctx = ctx, .root = root};
+    buf_init(&s->errors, ERRORS_MAX);
+}
+
+void shell_fini(struct shell *s)
+{
+    buf_fini(&s->errors);
+}
+
+void shell_add_path(struct buf *script, struct str path)
+{
+    bool at_home = path.len > 0 && path.p[0] == '~' && (path.len == 1 || path.p[1] == '/');
+    if (at_home) {
+        buf_add(script, S("\"$HOME\""));
+        path = str_skip(path, 1);
+    } else if (!path_is_absolute(path)) {
+        buf_add(script, S("\"$HOME\"/"));
+    }
+    if (path.len > 0) {
+        command_quote(script, path);
+    }
+}
+
+static int take(void *arg, enum stream from, struct str bytes, struct err *e)
+{
+    struct shell *s = arg;
+    if (from == STREAM_OUT) {
+        return s->out != NULL ? s->out(s->arg, bytes, e) : 0;
+    }
+    for (size_t i = 0; i < bytes.len; i++) {
+        s->n_errors += bytes.p[i] == '\n';
+    }
+    buf_add(&s->errors, bytes);
+    return 0;
+}
+
+int shell_run(struct shell *s, struct str script, const struct source *input, struct err *e)
+{
+    struct exec_req req = {.shell = SHELL_SH, .command = script, .input = input};
+    struct sink sink = {.write = take, .arg = s};
+    struct exec_result result = {0};
+    buf_clear(&s->errors);
+    s->n_errors = 0;
+    if (ssh_exec_plain(s->box, s->ctx, &req, &sink, &result, e) < 0) {
+        return -1;
+    }
+    s->code = result.end == EXEC_EXITED ? result.code : 128 + result.code;
+    return 0;
+}
+
+struct str shell_first_error(const struct shell *s)
+{
+    struct str rest;
+    struct str line = str_head(str_cut(buf_str(&s->errors), '\n', &rest), 300);
+    struct buf text own_buf = {0};
+    buf_init(&text, 600);
+    plain_text(line, &text);
+    return arena_str(s->ctx->arena, buf_str(&text));
+}
+
+static bool says(const struct shell *s, const char *words)
+{
+    return s->errors.len > 0 && memmem(s->errors.p, s->errors.len, words, strlen(words)) != NULL;
+}
+
+int shell_fail(const struct shell *s, const char *doing, struct err *e)
+{
+    struct str why = shell_first_error(s);
+    struct str root = str_head(s->root, 300);
+    /* tar tells of a write that was cut short, and not why: there is one reason. */
+    if (says(s, "No space left") || says(s, "quota exceeded") || says(s, ": Wrote only ")) {
+        return err_set(e, ERR_LIMIT, "%s \"%.*s\": no space left on the host; remove something",
+                       doing, STR_ARG(root));
+    }
+    if (says(s, "Not a directory") || says(s, "File exists")) {
+        return err_set(e, ERR_INVALID, "\"%.*s\": a file is there, where a folder is meant",
+                       STR_ARG(root));
+    }
+    if (says(s, "No such file") && s->code == SHELL_NO_ENTER) {
+        return err_set(e, ERR_NOT_FOUND, "\"%.*s\" does not exist on the host", STR_ARG(root));
+    }
+    if (says(s, "ermission denied") || says(s, "Read-only file system") ||
+        says(s, "not permitted")) {
+        return err_set(e, ERR_DENIED, "%s \"%.*s\": the user on the host may not: %.*s", doing,
+                       STR_ARG(root), STR_ARG(why));
+    }
+    return err_set(e, ERR_SYSTEM, "%s \"%.*s\" on the host failed with status %d%s%.*s", doing,
+                   STR_ARG(root), s->code, why.len > 0 ? ": " : "", STR_ARG(why));
+}
