@@ -44,9 +44,9 @@ def far_root(host, client):
     if os.geteuid() != 0:
         pytest.skip("only root can look into a box from outside")
     for pid in host.install.box_inits():
-        with contextlib.suppress(OSError):
-            if pid_inside(pid) == 1 and os.path.exists(f"/proc/{pid}/root/workspace"):
-                return f"/proc/{pid}/root/workspace"
+        folder = os.path.join("/proc", str(pid), "root", "workspace")
+        if pid_inside(pid) == 1 and os.path.exists(folder):
+            return folder
     raise AssertionError("the box has no init")
 
 
