@@ -31,7 +31,7 @@ class Site:
         self.home = folder / "home"
         self.home.mkdir()
         self.place = self.home / ".cache/agent"
-        self.boxinit = shutil.copy(agent_client.BOXINIT, folder / "boxinit")
+        self.boxinit = agent_client.BOXINIT = shutil.copy(agent_client.BOXINIT, folder / "boxinit")
         if uid is not None:
             os.chown(self.home, uid, uid)
         self.relays = contextlib.ExitStack()
@@ -46,7 +46,6 @@ class Site:
                 "LANG": "C.UTF-8", "SHLVL": "1", "SSH_CONNECTION": "1 2 3 4", "FROM_LOGIN": "yes"}
 
     def relay(self, **more):
-        agent_client.BOXINIT = self.boxinit
         return self.relays.enter_context(
             Relay(self.place, argv=self.argv(), env=self.env(), cwd="/", **more))
 
@@ -71,10 +70,15 @@ class Site:
 
     def end(self):
         self.relays.close()
-        for pid in self.pids():
+        for pid in self.pids() + self.of_place():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         wait_for(lambda: self.pids() == [])
+
+    def of_place(self):
+        """Agents of another program in our folder."""
+        word = str(self.place).encode()
+        return [int(p) for p in os.listdir("/proc") if p.isdigit() and word in cmdline(p).split(b"\0")]
 
 
 def parent(pid):
