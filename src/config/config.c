@@ -209,7 +209,7 @@ static struct str absolute(struct config *c, struct str path, struct str home, s
     return path_clean(&c->arena, whole);
 }
 
-static void find_folders(struct config *c, struct str home)
+static void find_folders(struct config *c, struct str home, struct str named)
 {
     struct str cwd = working_folder(&c->arena, home);
     struct str project = config_env("CLAUDE_PROJECT_DIR");
@@ -231,6 +231,7 @@ static void find_folders(struct config *c, struct str home)
         state = arena_printf(&c->arena, "/tmp/anybox-%lu", (unsigned long)getuid());
     }
     c->state_dir = absolute(c, state, home, cwd);
+    c->named_file = named.len > 0 ? absolute(c, named, home, cwd) : STR_EMPTY;
 }
 
 void config_load(struct config *c, const struct config_flags *flags)
@@ -249,7 +250,7 @@ void config_load(struct config *c, const struct config_flags *flags)
     settings_from_env(c);
     choose_toolset(c, flags->toolset);
     c->not_yet = str_from(open_variable());
-    find_folders(c, home);
+    find_folders(c, home, flags->config_file);
 }
 
 void config_fini(struct config *c)

@@ -78,14 +78,15 @@ struct config {
 
     struct str
         state_dir; /* $ANYBOX_HOME, $REMOTE_SANDBOX_MCP_HOME, $XDG_STATE_HOME/anybox, ~/.local/state/anybox */
-    struct str home;    /* the user's; absolute, or empty: not known */
-    struct str folder;  /* where we were started: CLAUDE_PROJECT_DIR, else the working folder */
-    struct str program; /* argv[0]'s base name */
-    struct str files;   /* the files that were read, for doctor: "a, b" */
-    struct str file;    /* the one in which the operator would change something */
-    struct str not_yet; /* empty, or the variable that names a backend which this version
+    struct str home;       /* the user's; absolute, or empty: not known */
+    struct str folder;     /* where we were started: CLAUDE_PROJECT_DIR, else the working folder */
+    struct str program;    /* argv[0]'s base name */
+    struct str files;      /* the files that were read, for doctor: "a, b" */
+    struct str file;       /* the one in which the operator would change something */
+    struct str named_file; /* that --config named, absolute; or empty */
+    struct str not_yet;    /* empty, or the variable that names a backend which this version
                             * cannot reach: no local box is made by itself in its place */
-    struct str problem; /* empty, or the sentence that tools answer */
+    struct str problem;    /* empty, or the sentence that tools answer */
 
     struct config_host *hosts; /* SSH hosts that are right, in the configured order */
     size_t n_hosts;

@@ -373,33 +373,55 @@ static bool is_number(const struct key *k)
            k->type == KEY_NOT || k->type == KEY_PORT || k->type == KEY_SECONDS;
 }
 
+/* By the names of the keys, so that a version with more or fewer of them reads it too. */
 void host_pack(const struct config_host *h, struct buf *to)
 {
+    pack_add_i64(to, COUNTOF(keys));
     for (size_t i = 0; i < COUNTOF(keys); i++) {
         const void *field = (const char *)h + keys[i].offset;
 
+        pack_add(to, str_from(keys[i].name));
         if (is_number(&keys[i])) {
-            pack_add_i64(to, *(const int64_t *)field);
+            char digits[24];
+
+            (void)snprintf(digits, sizeof(digits), "%lld", (long long)*(const int64_t *)field);
+            pack_add(to, str_from(digits));
         } else {
             pack_add(to, *(const struct str *)field);
         }
     }
 }
 
+static int unpack_key(struct arena *a, struct str name, struct str value, struct config_host *h,
+                      struct err *e)
+{
+    for (size_t i = 0; i < COUNTOF(keys); i++) {
+        if (!str_eq(name, str_from(keys[i].name))) {
+            continue;
+        }
+        if (!is_number(&keys[i])) {
+            *text_field(h, &keys[i]) = arena_str(a, value);
+            return 0;
+        }
+        return str_to_i64(value, INT64_MIN, INT64_MAX, number_field(h, &keys[i]), e);
+    }
+    return 0;
+}
+
 int host_unpack(struct arena *a, struct str *rest, struct config_host *out, struct err *e)
 {
     struct config_host h = {0};
+    int64_t n = 0;
 
-    for (size_t i = 0; i < COUNTOF(keys); i++) {
-        struct str text = STR_EMPTY;
-        int rc = is_number(&keys[i]) ? pack_take_i64(rest, number_field(&h, &keys[i]), e)
-                                     : pack_take(rest, &text, e);
+    if (pack_take_i64(rest, &n, e) < 0) {
+        return -1;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        struct str name, value;
 
-        if (rc < 0) {
+        if (pack_take(rest, &name, e) < 0 || pack_take(rest, &value, e) < 0 ||
+            unpack_key(a, name, value, &h, e) < 0) {
             return -1;
-        }
-        if (!is_number(&keys[i])) {
-            *text_field(&h, &keys[i]) = arena_str(a, text);
         }
     }
     *out = h;
