@@ -147,6 +147,12 @@ static int refused(struct str what, const struct task_order *o, struct err *e)
                        "session_name, or end it with cancel_background_task",
                        STR_ARG(o->name));
     }
+    if (str_eq(why, S("changed"))) {
+        return err_set(e, ERR_EXISTS,
+                       "the task \"%.*s\" is not the one that was interrupted any more; it was "
+                       "not started again",
+                       STR_ARG(o->name));
+    }
     if (str_eq(why, S("log_is_folder"))) {
         return err_set(e, ERR_INVALID, "log_file \"%.*s\" is a folder; name a file in it",
                        STR_ARG(of));
@@ -259,6 +265,7 @@ int task_start(struct box *b, const struct ctx *ctx, const struct task_order *or
     add_arg(&t, run_id);
     add_number(&t, ctx, (int64_t)order->command.len);
     add_arg(&t, task_head(ctx->arena, order->command));
+    add_arg(&t, order->after);
     t.source = (struct source){.read = read_input, .arg = &t, .fd = -1};
     t.req = (struct exec_req){.id = run_id, .input = &t.source, .leave = &t.enough};
     if (run(&t, b, ctx, START_MS, e) < 0) {

@@ -88,6 +88,10 @@ struct task_end {
 
 struct task_order {
     struct str name, command, cwd, log; /* name and log as made above */
+    /* Empty, or: start it only if the latest run of that name is this one and was interrupted
+     * ("-": if there was none of ours and it looks interrupted). Decided under the lock of the
+     * name, on the machine where it runs: of all who want to resume it one does. */
+    struct str after;
 };
 
 struct task_begun {
@@ -99,7 +103,7 @@ struct task_begun {
     bool recovered; /* the connection broke, and the task was found to run */
 };
 
-/* ERR_NOT_FOUND: the working folder; ERR_EXISTS: one of that name runs; ERR_DENIED: the log's
+/* ERR_NOT_FOUND: the working folder; ERR_EXISTS: one of that name runs, or is not as `after` says; ERR_DENIED: the log's
  * folder. Nothing runs then. `run` is a fresh id. */
 int task_start(struct box *b, const struct ctx *ctx, const struct task_order *order, struct str run,
                struct task_begun *out, struct err *e) MUST_CHECK;

@@ -1,8 +1,9 @@
 # task_start.sh - starts a job on the machine where it is to run; see task.h. Arguments: how
-# (box, host, plain), name, cwd, log, run id, bytes of the command, its head. The command is
+# (box, host, plain), name, cwd, log, run id, bytes of the command, its head, the run that must
+# have been interrupted ("": any state will do; "-": one that nobody of us started). The command is
 # the standard input: without all of it nothing starts. What is said is said at the end: the
 # connection may be gone, and a write to it would end this shell.
-how=$1 name=$2 cwd=$3 log=$4 run=$5 bytes=$6 head=$7
+how=$1 name=$2 cwd=$3 log=$4 run=$5 bytes=$6 head=$7 after=$8
 mask=$(umask)
 
 fail() {
@@ -25,6 +26,19 @@ refuse_running() {
     fi
     if [ "$how" = tmux ] && has_session "$name"; then
         fail session "$name"
+    fi
+}
+refuse_changed() {
+    [ -n "$after" ] || return 0
+    at_run=-
+    { read -r at_run at_rest <"$dir/started"; } 2>/dev/null
+    [ "$at_run" = "$after" ] || fail changed "$at_run"
+    if { read -r ended_run kind ended_rest <"$dir/status"; } 2>/dev/null &&
+        [ "$ended_run" = "$at_run" ] && [ "$kind" != interrupted ]; then
+        fail changed "$at_run"
+    fi
+    if { read -r ended_run <"$dir/cancelled"; } 2>/dev/null && [ "$ended_run" = "$at_run" ]; then
+        fail changed "$at_run"
     fi
 }
 
@@ -70,6 +84,7 @@ done
 locked=1
 printf '%s %s %s\n' "$run" "$$" "$(born "$$")" >"$dir/lock/pid"
 refuse_running
+refuse_changed
 cat >"$dir/script.new" || fail disk "$dir"
 [ "$(wc -c <"$dir/script.new")" -eq "$bytes" ] || fail short "$name"
 if [ -s "$log" ] && [ "$(tail -c 1 "$log" | wc -l)" -eq 0 ]; then
