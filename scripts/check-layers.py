@@ -20,7 +20,8 @@ MAY_INCLUDE = {
     "provider": ["base", "tree", "agent"],
     "sync": ["base", "tree", "provider"],
     "core": ["base", "tree", "json", "config", "store", "provider", "sync"],
-    "tools": ["base", "tree", "json", "config", "core", "store", "provider", "sync"],
+    "watch": ["base", "json", "config", "store", "provider", "core"],
+    "tools": ["base", "tree", "json", "config", "core", "store", "provider", "sync", "watch"],
     "mcp": ["base", "json", "config", "core", "tools"],
     "serve": ["base", "json", "config", "core", "tools", "mcp"],
 }

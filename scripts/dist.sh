@@ -53,7 +53,7 @@ Architecture: $arch
 Maintainer: The anybox developers <anybox@localhost>
 Installed-Size: $(du -sk "$tmp/deb/usr" | cut -f1)
 Depends: $(depends build/anybox), bash
-Recommends: python3, uidmap, slirp4netns, libmicrohttpd12, libssh-4
+Recommends: python3, uidmap, slirp4netns, libmicrohttpd12, libssh-4, libcurl4, libnotify-bin
 Suggests: debootstrap
 Description: places for AI agents to run code in
  One small native program that an MCP client (Claude Code, Codex, Cursor, VS Code)

@@ -11,7 +11,7 @@
 # Where there is no dpkg it leaves everything to the build, which names what it lacks.
 set -eu
 
-build='gcc libc6-dev meson ninja-build pkg-config libjansson-dev libsqlite3-dev libseccomp-dev libmicrohttpd-dev libssh-dev
+build='gcc libc6-dev meson ninja-build pkg-config libjansson-dev libsqlite3-dev libseccomp-dev libmicrohttpd-dev libssh-dev libcurl4-openssl-dev
        bash python3 uidmap'
 test="$build libcmocka-dev python3-pytest python3-pytest-timeout
       python3-jsonschema util-linux procps iproute2 slirp4netns git gdb debootstrap openssh-server tcsh"

@@ -1,0 +1,33 @@
+/*
+ * curl.h - libcurl, opened when it is first needed.
+ *
+ * Linked, it would cost every stdio server the start of some thirty libraries. The table
+ * is filled once and never changed; any thread may use it.
+ */
+#ifndef PROVIDER_CURL_H
+#define PROVIDER_CURL_H
+
+#include <curl/curl.h>
+
+#include "base/err.h"
+
+#define CURL_FUNCTIONS(X)                                                                          \
+    X(easy_init)                                                                                   \
+    X(easy_cleanup)                                                                                \
+    X(easy_setopt)                                                                                 \
+    X(easy_perform)                                                                                \
+    X(easy_getinfo)                                                                                \
+    X(easy_strerror)                                                                               \
+    X(slist_append)                                                                                \
+    X(slist_free_all)
+
+struct curl_library {
+#define MEMBER(name) __typeof__(&curl_##name) name;
+    CURL_FUNCTIONS(MEMBER)
+#undef MEMBER
+};
+
+/* NULL with ERR_UNSUPPORTED and the package to install. */
+const struct curl_library *curl_library(struct err *e);
+
+#endif

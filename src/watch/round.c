@@ -1,0 +1,518 @@
+#include "watch/round.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/ctx.h"
+#include "base/id.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "base/plain.h"
+#include "base/thread.h"
+#include "core/boxes.h"
+#include "core/task.h"
+#include "store/watches.h"
+#include "watch/checkpoint.h"
+#include "watch/deliver.h"
+#include "watch/event.h"
+#include "watch/order.h"
+
+#define GROUP_MS      120000
+#define LINE_GUESS    200 /* bytes of a log's line, to know how much of it is asked for */
+#define GROUP_MEMORY  (256u << 20)
+#define LOOKS_AT_ONCE 64
+
+struct rounds {
+    const struct services *services;
+    void (*wake)(void *);
+    void *arg;
+    struct pool *pool;
+    struct cancel cancel;
+    pthread_mutex_t lock;
+    struct list groups; /* struct group.link: under way; guarded by lock */
+};
+
+/* The watches of one sandbox that are looked at together. */
+struct group {
+    struct list link;
+    struct rounds *r;
+    struct arena arena; /* holds all of it */
+    struct str owner, box_id;
+    struct watch_row *rows;
+    struct task_seen *seen; /* beside rows; .end.state TASK_UNKNOWN: nothing was said */
+    size_t n, room;
+    size_t from; /* of the wants of the exchange under way */
+};
+
+struct rounds *rounds_new(const struct services *services, void (*wake)(void *), void *arg,
+                          struct err *e)
+{
+    struct rounds *r = xcalloc(1, sizeof(*r));
+
+    if (cancel_init(&r->cancel, e) < 0) {
+        free(r);
+        return NULL;
+    }
+    r->services = services;
+    r->wake = wake;
+    r->arg = arg;
+    r->pool = pool_new("watch", ROUND_THREADS);
+    (void)pthread_mutex_init(&r->lock, NULL);
+    list_init(&r->groups);
+    return r;
+}
+
+void rounds_free(struct rounds *r)
+{
+    if (r == NULL) {
+        return;
+    }
+    cancel_fire(&r->cancel);
+    pool_free(r->pool);
+    cancel_fini(&r->cancel);
+    (void)pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+/* ---- what was found ----------------------------------------------------------------- */
+
+static bool is_fixed(struct str box_id)
+{
+    return memchr(box_id.p, ':', box_id.len) != NULL; /* "ssh:NAME": of the configuration */
+}
+
+/* The sandbox could not be asked. */
+static enum watch_found found_instead(struct str box_id, const struct err *e)
+{
+    if (e->kind == ERR_GONE) {
+        return FOUND_GONE;
+    }
+    if (e->kind == ERR_NOT_FOUND) {
+        return is_fixed(box_id) ? FOUND_NO_CONFIG : FOUND_GONE;
+    }
+    return FOUND_UNREACHABLE;
+}
+
+static bool is_other_run(const struct watch_row *w, struct str run)
+{
+    return w->words.task_run.len > 0 && run.len > 0 && !str_eq(run, w->words.task_run);
+}
+
+static void judge(const struct watch_row *w, const struct task_seen *seen, struct watch_look *out)
+{
+    *out = (struct watch_look){.found = FOUND_INTERRUPTED};
+    if (is_other_run(w, seen->run)) {
+        out->is_new_run = str_eq(seen->run, w->words.next_run);
+        if (!out->is_new_run) {
+            out->found = FOUND_REPLACED;
+            return;
+        }
+    }
+    switch (seen->end.state) {
+    case TASK_STARTING:
+    case TASK_RUNNING:
+    case TASK_ORPHAN: out->found = FOUND_RUNNING; break;
+    case TASK_EXITED:
+    case TASK_KILLED:
+        out->found = FOUND_ENDED;
+        out->has_exit_code = seen->end.code >= 0 || seen->end.signal > 0;
+        out->exit_code = seen->end.signal > 0 ? 128 + seen->end.signal : seen->end.code;
+        break;
+    case TASK_CANCELLED: out->found = FOUND_STOPPED; break;
+    case TASK_REPLACED: out->found = FOUND_REPLACED; break;
+    case TASK_INTERRUPTED:
+    case TASK_UNKNOWN:
+    case TASK_STATES: break;
+    }
+}
+
+/* ---- storing a step ----------------------------------------------------------------- */
+
+static struct watch_rules rules_of(const struct watch_row *w, struct arena *a)
+{
+    return (struct watch_rules){
+        .interval_s = w->order.interval_s,
+        .alert_after_failures = w->order.alert_after_failures,
+        .resume_delay_s = w->order.resume_delay_s,
+        .max_resume_attempts = w->order.max_resume_attempts,
+        .auto_resume = w->order.auto_resume,
+        .has_resume_command = watch_resume_command(&w->order, a).len > 0,
+    };
+}
+
+/* The row as it is then: 1; 0 when somebody else changed it meanwhile; -1. */
+static int store_step(struct group *g, struct watch_row *w, const struct watch_step *step,
+                      const struct event_extra *extra, struct err *e)
+{
+    struct new_event events[STEP_EVENTS] = {0};
+    struct watch_row seen = *w;
+    int rc;
+
+    w->memory = step->memory;
+    for (size_t i = 0; i < step->n_events; i++) {
+        enum watch_event type = step->events[i];
+        struct event_extra own = *extra;
+
+        own.has_exit_code = type == EVENT_COMPLETED && step->memory.has_exit_code;
+        own.exit_code = step->memory.exit_code;
+        own.resume_attempt = type == EVENT_RESUME_STARTED || type == EVENT_RESUME_FAILED
+                                 ? step->memory.resume_attempts
+                                 : 0;
+        events[i].type = str_from(watch_event_name(type));
+        events[i].summary = event_summary(&g->arena, w, type, &own);
+        events[i].payload = event_payload(&g->arena, w, type, events[i].summary, &own);
+        deliver_owes(&w->order, type, &events[i]);
+        w->words.summary = events[i].summary;
+    }
+    rc = store_step_watch(g->r->services->store, &seen, &w->memory, &w->words, events,
+                          step->n_events, e);
+    w->revision++;
+    return rc;
+}
+
+static void complain(const struct watch_row *w, const struct err *e)
+{
+    log_line(LOG_WARN, "watch", "watch %" PRId64 ": %s", w->id, e->msg);
+}
+
+/* ---- resuming ------------------------------------------------------------------------ */
+
+static enum watch_resume outcome_of(int rc, const struct err *e)
+{
+    if (rc == 0) {
+        return RESUME_STARTED;
+    }
+    if (e->kind == ERR_EXISTS) {
+        return RESUME_NOT_NEEDED;
+    }
+    return e->kind == ERR_UNREACHABLE || e->kind == ERR_TIMEOUT || e->kind == ERR_CANCELLED ||
+                   e->kind == ERR_GONE
+               ? RESUME_UNCERTAIN
+               : RESUME_FAILED;
+}
+
+static void resume(struct group *g, struct box *b, const struct ctx *ctx, struct watch_row *w)
+{
+    const struct task_order order = {
+        .name = w->order.session,
+        .command = watch_resume_command(&w->order, &g->arena),
+        .cwd = w->order.cwd,
+        .log = w->order.log_file,
+        .after = w->words.task_run.len > 0 ? w->words.task_run : S("-"),
+    };
+    const struct watch_rules rules = rules_of(w, &g->arena);
+    struct event_extra extra = {0};
+    struct watch_step step;
+    struct task_begun begun;
+    struct err e = {0}, why = {0};
+    int rc = task_start(b, ctx, &order, w->words.next_run, &begun, &why);
+
+    watch_resumed(&rules, &w->memory, outcome_of(rc, &why), clock_wall_ms() / 1000, &step);
+    if (rc == 0) {
+        w->words.task_run = w->words.next_run;
+        w->words.next_run = STR_EMPTY;
+        w->words.error = STR_EMPTY;
+    } else {
+        w->words.error = arena_str(&g->arena, str_from(why.msg));
+        extra.err = w->words.error;
+    }
+    if (store_step(g, w, &step, &extra, &e) < 0) {
+        complain(w, &e);
+    }
+}
+
+/* ---- one watch ----------------------------------------------------------------------- */
+
+static struct str last_lines(struct str text, int64_t lines)
+{
+    size_t at = text.len;
+
+    if (at > 0 && text.p[at - 1] == '\n') {
+        at--;
+    }
+    while (at > 0) {
+        if (text.p[at - 1] == '\n' && --lines == 0) {
+            break;
+        }
+        at--;
+    }
+    return str_skip(text, at);
+}
+
+static void take_in(struct group *g, struct watch_row *w, const struct task_seen *seen,
+                    const struct watch_look *look)
+{
+    struct buf tail own_buf = {0};
+
+    if (look->is_new_run || w->words.task_run.len == 0) {
+        w->words.task_run = seen->run;
+        w->words.next_run = STR_EMPTY;
+    }
+    if (seen->log.len > 0) {
+        w->order.log_file = seen->log;
+    }
+    buf_init(&tail, TASK_TEXT_MAX);
+    plain_text(last_lines(seen->text, w->order.max_log_lines), &tail);
+    w->words.log_tail = arena_str(&g->arena, buf_str(&tail));
+    w->words.error = STR_EMPTY;
+}
+
+static void step_watch(struct group *g, struct box *b, const struct ctx *ctx, struct watch_row *w,
+                       const struct watch_look *look)
+{
+    const struct watch_rules rules = rules_of(w, &g->arena);
+    const struct event_extra none = {0};
+    struct watch_step step;
+    char run[TASK_RUN_SIZE];
+    struct err e = {0};
+    int rc;
+
+    watch_step(&rules, &w->memory, look, clock_wall_ms() / 1000, &step);
+    if (step.resume) {
+        id_hex(run, (TASK_RUN_SIZE - 1) / 2);
+        w->words.next_run = arena_str(&g->arena, str_from(run));
+    }
+    rc = store_step(g, w, &step, &none, &e);
+    if (rc < 0) {
+        complain(w, &e);
+    }
+    if (rc > 0 && step.resume) {
+        resume(g, b, ctx, w);
+    }
+}
+
+/* ---- one sandbox --------------------------------------------------------------------- */
+
+static int keep_seen(void *arg, const struct task_seen *seen, struct err *e)
+{
+    struct group *g = arg;
+
+    (void)e;
+    if (g->from < g->n) {
+        g->seen[g->from++] = *seen;
+    }
+    return 0;
+}
+
+/* All of them, LOOKS_AT_ONCE in an exchange. */
+static int look_at_all(struct group *g, struct box *b, const struct ctx *ctx, struct err *e)
+{
+    const struct task_wait no_wait = {0};
+
+    g->seen = arena_alloc(&g->arena, g->n, sizeof(*g->seen));
+    for (size_t at = 0; at < g->n; at += LOOKS_AT_ONCE) {
+        struct task_want wants[LOOKS_AT_ONCE];
+        size_t n = g->n - at < LOOKS_AT_ONCE ? g->n - at : LOOKS_AT_ONCE;
+
+        for (size_t i = 0; i < n; i++) {
+            const struct watch_order *o = &g->rows[at + i].order;
+
+            wants[i] = (struct task_want){
+                .name = o->session,
+                .log = o->log_file,
+                .from = -1,
+                .max = o->max_log_lines * LINE_GUESS,
+            };
+        }
+        g->from = at;
+        if (task_look(b, ctx, wants, n, false, &no_wait, keep_seen, g, e) < 0) {
+            return -1;
+        }
+        if (g->from != at + n) {
+            return err_set(e, ERR_PROTOCOL, "the sandbox told of %zu tasks instead of %zu",
+                           g->from - at, n);
+        }
+    }
+    return 0;
+}
+
+static void look_at_group(struct group *g, const struct ctx *ctx)
+{
+    struct scope scope;
+    struct str id;
+    struct err e = {0};
+    struct box *b CLEANUP(box_unref_p) = NULL;
+    int rc;
+
+    scope_init(&scope, g->owner, STR_EMPTY);
+    b = boxes_find(g->r->services->boxes, ctx, &scope, &(struct box_want){.id = g->box_id}, &id,
+                   &e);
+    rc = b == NULL ? -1 : look_at_all(g, b, ctx, &e);
+    for (size_t i = 0; i < g->n && (rc == 0 || e.kind != ERR_CANCELLED); i++) {
+        struct watch_row *w = &g->rows[i];
+        struct watch_look look = {.found = found_instead(g->box_id, &e)};
+
+        if (rc == 0) {
+            judge(w, &g->seen[i], &look);
+            take_in(g, w, &g->seen[i], &look);
+            checkpoint_read(b, ctx, w);
+        } else {
+            w->words.error = arena_str(&g->arena, str_from(e.msg));
+        }
+        step_watch(g, b, ctx, w, &look);
+    }
+    scope_fini(&scope);
+}
+
+static void group_free(struct group *g)
+{
+    struct arena arena = g->arena; /* it holds g itself */
+
+    arena_fini(&arena);
+}
+
+static void work(void *arg)
+{
+    struct group *g = arg;
+    struct rounds *r = g->r;
+    const struct ctx ctx = {&g->arena, &r->cancel, clock_mono_ms() + GROUP_MS};
+
+    look_at_group(g, &ctx);
+    lock(&r->lock);
+    list_del(&g->link);
+    unlock(&r->lock);
+    group_free(g);
+    r->wake(r->arg);
+}
+
+/* ---- the turn ------------------------------------------------------------------------ */
+
+struct turn {
+    struct rounds *r;
+    struct group *groups[ROUND_MAX];
+    size_t n_groups;
+    int taken;
+};
+
+static bool is_under_way(struct rounds *r, const struct watch_order *o)
+{
+    LOCKED(&r->lock);
+    struct list *at;
+
+    list_each (at, &r->groups) {
+        const struct group *g = list_entry(at, struct group, link);
+
+        if (str_eq(g->box_id, o->box_id) && str_eq(g->owner, o->owner)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct group *group_of(struct turn *t, const struct watch_order *o)
+{
+    struct arena arena;
+    struct group *g;
+
+    for (size_t i = 0; i < t->n_groups; i++) {
+        if (str_eq(t->groups[i]->box_id, o->box_id) && str_eq(t->groups[i]->owner, o->owner)) {
+            return t->groups[i];
+        }
+    }
+    if (t->n_groups == COUNTOF(t->groups) || is_under_way(t->r, o)) {
+        return NULL;
+    }
+    arena_init(&arena, GROUP_MEMORY);
+    g = arena_new(&arena, struct group);
+    *g = (struct group){.r = t->r, .arena = arena};
+    g->owner = arena_str(&g->arena, o->owner);
+    g->box_id = arena_str(&g->arena, o->box_id);
+    t->groups[t->n_groups++] = g;
+    return g;
+}
+
+static struct watch_row copy_row(struct arena *a, const struct watch_row *row)
+{
+    struct watch_row copy = *row;
+    struct str *const texts[] = {
+        &copy.order.owner,
+        &copy.order.box_id,
+        &copy.order.box_name,
+        &copy.order.run_id,
+        &copy.order.name,
+        &copy.order.session,
+        &copy.order.log_file,
+        &copy.order.cwd,
+        &copy.order.launch_command,
+        &copy.order.resume_command,
+        &copy.order.resume_plan,
+        &copy.order.metadata,
+        &copy.order.checkpoint_path,
+        &copy.order.checkpoint_format,
+        &copy.order.checkpoint_command,
+        &copy.order.webhook_url,
+        &copy.order.event_command,
+        &copy.words.task_run,
+        &copy.words.next_run,
+        &copy.words.summary,
+        &copy.words.error,
+        &copy.words.log_tail,
+        &copy.words.checkpoint_text,
+    };
+
+    for (size_t i = 0; i < COUNTOF(texts); i++) {
+        *texts[i] = arena_str(a, *texts[i]);
+    }
+    return copy;
+}
+
+static int take_row(void *arg, const struct watch_row *row, struct err *e)
+{
+    struct turn *t = arg;
+    struct group *g = group_of(t, &row->order);
+
+    (void)e;
+    if (g == NULL) {
+        return 0;
+    }
+    if (g->n == g->room) {
+        size_t room = g->room == 0 ? 8 : 2 * g->room;
+        struct watch_row *rows = arena_alloc(&g->arena, room, sizeof(*rows));
+
+        if (g->n > 0) {
+            memcpy(rows, g->rows, g->n * sizeof(*rows));
+        }
+        g->rows = rows;
+        g->room = room;
+    }
+    g->rows[g->n++] = copy_row(&g->arena, row);
+    t->taken++;
+    return 0;
+}
+
+static void start_group(struct rounds *r, struct group *g, int *taken)
+{
+    int n = (int)g->n;
+    struct err e;
+
+    lock(&r->lock);
+    list_add_tail(&r->groups, &g->link);
+    unlock(&r->lock);
+    if (pool_run(r->pool, work, g, &e) < 0) { /* all threads are busy: a later turn */
+        lock(&r->lock);
+        list_del(&g->link);
+        unlock(&r->lock);
+        group_free(g);
+        *taken -= n;
+    }
+}
+
+int rounds_turn(struct rounds *r, int64_t now_s, int *n, struct err *e)
+{
+    struct arena a own_arena = {0};
+    struct turn *t own_mem = xcalloc(1, sizeof(*t));
+    int rc;
+
+    arena_init(&a, GROUP_MEMORY);
+    t->r = r;
+    rc = store_due_watches(r->services->store, &a, now_s, ROUND_MAX, take_row, t, e);
+    for (size_t i = 0; i < t->n_groups; i++) {
+        start_group(r, t->groups[i], &t->taken);
+    }
+    *n = t->taken;
+    return rc;
+}
