@@ -8,6 +8,7 @@
 #include "base/own.h"
 #include "base/plain.h"
 #include "base/utf8.h"
+#include "store/watches.h"
 
 struct task_ctx task_call(struct call *c)
 {
@@ -31,15 +32,32 @@ int task_check_text(struct str text, const char *what, struct err *e)
     return 0;
 }
 
+/* What the caller did not say the watch knows. */
+static int fill_from_watch(struct call *c, int64_t id, struct task_query *out, struct err *e)
+{
+    struct watch_row w;
+
+    if (store_get_watch(c->services->store, c->ctx->arena, &c->scope->owner, id, &w, e) < 0) {
+        return -1;
+    }
+    if (out->box.id.len == 0 && out->box.name.len == 0) {
+        out->box.id = w.order.box_id;
+    }
+    if (out->log.len == 0) {
+        out->log = w.order.log_file;
+    }
+    if (out->id.len == 0) {
+        out->name = w.order.session;
+    }
+    return 0;
+}
+
 int task_query(struct call *c, const struct task_args *args, struct task_query *out, struct err *e)
 {
     *out = (struct task_query){
         .box = answer_want(&args->box), .id = str_trim(args->id), .log = str_trim(args->log)};
-    if (args->watch_id > 0) {
-        return err_set(e, ERR_UNSUPPORTED,
-                       "watch_id %" PRId64 ": this version watches nothing yet. Give task_id or "
-                       "tmux_session",
-                       args->watch_id);
+    if (args->watch_id > 0 && fill_from_watch(c, args->watch_id, out, e) < 0) {
+        return -1;
     }
     if (task_check_text(out->log, "log_file", e) < 0 ||
         task_check_text(out->id, "task_id", e) < 0) {

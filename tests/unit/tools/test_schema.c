@@ -105,8 +105,23 @@ static void parameters_lie_inside_their_struct(void **state)
 static void every_tool_takes_a_box_by_id_and_by_name(void **state)
 {
     static const char *const without[] = {
-        "cancel_file_transfer_task", "check_file_transfer_task", "create_sandbox",
-        "get_active_sandbox",        "list_sandboxes",
+        "cancel_background_watch",
+        "cancel_file_transfer_task",
+        "check_file_transfer_task",
+        "create_sandbox",
+        "get_active_sandbox",
+        "get_background_watch",
+        "get_background_watch_progress",
+        "get_watchdog_status",
+        "install_macos_watchdog",
+        "install_watchdog",
+        "list_background_watch_events",
+        "list_background_watches",
+        "list_sandboxes",
+        "read_background_watch_checkpoint",
+        "read_background_watch_log",
+        "uninstall_macos_watchdog",
+        "uninstall_watchdog",
     };
 
     (void)state;
