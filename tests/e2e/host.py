@@ -195,11 +195,26 @@ class Host:
             for line in client.lines:
                 self.ids |= set(re.findall("[0-9a-f]{32}", line.decode("utf-8", "replace")))
 
+    def watchdog_pid(self):
+        """Of the watchdog of this state folder, or None."""
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            pid = int((self.home / "watchdog.lock").read_text())
+            if "watchdog" in command_line(pid):
+                return pid
+        return None
+
+    def end_watchdog(self):
+        pid = self.watchdog_pid()
+        if pid is not None:
+            os.kill(pid, signal.SIGTERM)
+            assert wait_until(lambda: not is_running(pid), 20), "the watchdog does not end"
+
     def finish(self):
         """Ends what the test started, deletes its boxes, and tells what is left."""
         try:
             for client in self.clients:
                 client.close()
+            self.end_watchdog()
             self.note_ids()
             if self.home.exists():
                 self.sweep()

@@ -226,9 +226,12 @@ class Sshd:
                 os.kill(pid, number)
 
     def stop(self):
+        children = self.children()  # nobody's children once it has ended
         self.process.send_signal(signal.SIGCONT)
         self.process.terminate()
-        self.signal_all(signal.SIGKILL)
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait(10)
 
 
