@@ -17,18 +17,6 @@ ODD = [b"new\nline", b"quote\"'`$(id)", b"-rf", b"x" * 255, b"\xff\xfe not utf-8
        "ünï 汉".encode(), b"semi;colon", b"#hash", b"!bang", b"~"]
 
 
-@pytest.fixture(autouse=True)
-def has_trees(request):
-    """Kinds of sandboxes that cannot move whole folders yet say so themselves."""
-    if "place" in request.fixturenames:
-        client = request.getfixturevalue("place")
-        try:
-            client.tool("sync_remote_to_local", remote_path="missing", dry_run=True)
-        except ToolFailed as failed:
-            if failed.answer["code"] == "unsupported":
-                pytest.skip(failed.answer["error"])
-
-
 def put(host, path, text="x", mode=None, when=None):
     """A file of the project, owned by who runs the server."""
     path = host.project / path if not isinstance(path, bytes) else os.path.join(os.fsencode(host.project), path)
@@ -170,7 +158,7 @@ def test_kinds_change_places(place, host):
     os.rmdir(host.project / "src/folder")
     put(host, "src/folder", "a file now")
     kept = up(place, local_path="src", remote_path="k")
-    assert kept["failed_files"] == 1 and kept["first_failure"].startswith("folder: "), kept
+    assert kept["failed_files"] == 1 and "folder" in kept["first_failure"], kept
     done = up(place, local_path="src", remote_path="k", delete_extras=True)
     assert "failed_files" not in done and done["deleted_files"] == 1, done
     down(place, remote_path="k", local_path="back")
@@ -604,6 +592,7 @@ def test_cp_of_a_folder(place, host):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_hundred_thousand_files(box, host):
     client = host.server(env={"REMOTE_SANDBOX_INLINE_SYNC_MAX_FILES": "1000000", "ANYBOX_LOCAL_DISK": "1g",
                               "ANYBOX_LOCAL_MEMORY": "3g"})
@@ -625,6 +614,7 @@ def test_a_hundred_thousand_files(box, host):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_sparse_file_stays_sparse(box, host):
     client = host.server(env={"REMOTE_SANDBOX_INLINE_SYNC_MAX_BYTES": "1t"})
     client.tool("select_sandbox", sandbox_name="work")
