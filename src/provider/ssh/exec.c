@@ -371,6 +371,9 @@ int ssh_exec_plain(struct box *b, const struct ctx *ctx, const struct exec_req *
     out->not_sent = false;
     if (f.is_in_done) {
         chan_put_end(f.chan);
+        lock(&f.chan->lock);
+        f.chan->is_movable = true;
+        unlock(&f.chan->lock);
     }
     return run(&f, out, e);
 }

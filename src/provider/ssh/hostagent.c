@@ -21,6 +21,7 @@ static void settle(struct machine *m, struct chan *relay, const struct err *why)
         a->state = HOSTAGENT_UP;
         a->relay = relay;
         a->since_ms = now;
+        machine_move_queued(m);
         return;
     }
     a->state = HOSTAGENT_OFF;

@@ -145,6 +145,28 @@ static void fail_queue(struct machine *m, const struct err *why)
     }
 }
 
+void machine_move_queued(struct machine *m)
+{
+    struct list *pos, *next;
+    struct err why = {0};
+
+    (void)err_set(&why, ERR_GONE, "the host's agent is there now");
+    list_each_safe (pos, next, &m->queue) {
+        struct chan *c = list_entry(pos, struct chan, link);
+
+        lock(&c->lock);
+        bool is_moved = c->is_movable && !c->is_abandoned;
+        if (is_moved) {
+            list_del(&c->link);
+            chan_end(c, &why);
+        }
+        unlock(&c->lock);
+        if (is_moved) {
+            chan_unref(c);
+        }
+    }
+}
+
 static unsigned count_ready(const struct machine *m)
 {
     unsigned n = 0;
@@ -170,7 +192,8 @@ int pool_add(struct machine *m, struct chan *c, struct err *e)
         return -1;
     }
     c->refs++;
-    list_add_tail(&m->queue, &c->link);
+    /* Behind an agent nobody waits. */
+    list_add_tail(c->kind == CHAN_RELAY ? m->queue.next : &m->queue, &c->link);
     if (serve_queue(m, e) < 0) {
         list_del(&c->link);
         c->refs--;

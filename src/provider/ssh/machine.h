@@ -128,6 +128,7 @@ struct chan {
     struct session *session; /* that serves it, or NULL */
     int refs;
     bool is_abandoned; /* the call has left */
+    bool is_movable;   /* while it waits in the queue its command may be taken elsewhere */
     bool has_started;  /* CHAN_ASKING was reached: it may have run */
     struct buf out[2]; /* from the host: stdout, stderr */
     size_t out_max;    /* of either */
@@ -198,6 +199,9 @@ struct chan *machine_next(struct session *s);
 /* The server refused one more channel: it goes back, or fails when there is no other. */
 void machine_refused(struct session *s, struct chan *c, const char *why);
 void machine_left(struct session *s); /* one channel less */
+/* Commands that still wait for a channel end with ERR_GONE: there is a better way now. The lock
+ * is held. */
+void machine_move_queued(struct machine *m);
 bool machine_has_room(struct session *s);
 
 /* ---- resolve.c ---------------------------------------------------------------- */

@@ -228,11 +228,17 @@ int ssh_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
 {
     struct way w own_way = WAY_NONE;
 
-    if (!way_open(&w, b)) {
+    while (!way_open(&w, b)) {
         int rc = ssh_exec_plain(b, ctx, req, output, out, e);
 
-        hostagent_poke(machine_of(b)); /* for the next one */
-        return rc;
+        /* It still waited for a channel when the agent came. */
+        bool is_moved = rc < 0 && e->kind == ERR_GONE && out->not_sent;
+        if (!is_moved) {
+            hostagent_poke(machine_of(b)); /* for the next one */
+            return rc;
+        }
+        way_end(&w);
+        w = WAY_NONE;
     }
     *out = (struct exec_result){0};
     struct job j = {.way = &w, .box = b, .ctx = ctx, .req = *req};
