@@ -1,6 +1,8 @@
 """The agent on an SSH host: how it gets there, what is not trusted, and what happens without it.
 That commands and files are alike both ways is in test_behaviours.py."""
+import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -170,6 +172,19 @@ def test_a_host_without_sftp(host, world, fresh):
     client = start(host, world, server)
     wait_for_agent(client)
     works(client)
+
+
+def test_doctor_tells_which_way_and_why(host, world, fresh, mounted):
+    def found(**settings):
+        got = host.run("doctor", "--json", env=ssh_servers.hosts(world.entry(fresh, **settings)))
+        return next(c["found"] for c in json.loads(got.stdout) if c["what"] == "box")
+
+    assert found().endswith("ssh host, agent")
+    assert 'agent = "never"' in found(agent="never")
+    world.user.kill_all()
+    shutil.rmtree(fresh.cache)
+    mounted("noexec")
+    assert "noexec" in found()
 
 
 # ---- when it is killed -----------------------------------------------------------------------

@@ -1,5 +1,5 @@
 /*
- * doctor.c - whether each host lets us in.
+ * doctor.c - whether each host lets us in, and whether its agent runs.
  *
  * All hosts are tried side by side, each by a thread with memory of its own and within the
  * time that one connection may take; then one line each is told, in order.
@@ -9,11 +9,15 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "provider/ssh/hostagent.h"
 #include "provider/ssh/own.h"
 #include "provider/ssh/ssh_config.h"
 
 #define TRY_MS     20000
 #define TRY_MEMORY (4u << 20)
+
+#define AGENT_MS     8000 /* for an agent that is on its way */
+#define AGENT_GAP_MS 20
 
 struct visit {
     struct provider *provider;
@@ -26,6 +30,16 @@ struct visit {
     pthread_t thread;
     bool has_thread;
 };
+
+static void await_agent(struct machine *m, const struct ctx *ctx)
+{
+    int64_t until_ms = clock_mono_ms() + AGENT_MS;
+    struct err why = {0}, ignored = {0};
+
+    while (hostagent_state(m, &why) == HOSTAGENT_TRYING && clock_mono_ms() < until_ms &&
+           ctx_wait(ctx, NULL, 0, clock_mono_ms() + AGENT_GAP_MS, &ignored) >= 0) {
+    }
+}
 
 static void *visit_host(void *arg)
 {
@@ -41,6 +55,10 @@ static void *visit_host(void *arg)
     }
     b = provider_attach(v->provider, &own, v->machine->name, &v->e);
     v->is_in = b != NULL && box_info(b, &own, &v->info, &v->e) == 0;
+    if (v->is_in) { /* again, once it is known whether there is an agent */
+        await_agent(v->machine, &own);
+        v->is_in = box_info(b, &own, &v->info, &v->e) == 0;
+    }
     return NULL;
 }
 
