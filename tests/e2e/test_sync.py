@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -487,6 +488,81 @@ def test_a_link_in_the_way_is_not_followed(place, host):
     down(place, remote_path="l", local_path="back")
     assert list(target.iterdir()) == []
     assert (host.project / "back/sub/x").read_text() == "evil\n" and not (host.project / "back/f").is_symlink()
+
+
+# Programs of a host that belong to somebody else: this find lists, and this tar sends, what {lie} says.
+LIAR = """#!/usr/bin/python3
+import io, os, sys, tarfile
+real = os.path.join("/usr/bin", os.path.basename(sys.argv[0]))
+lie = {lie!r}
+if os.path.basename(real) == "find" and "-prune" in sys.argv and lie["list"] is not None:
+    sys.stdout.buffer.write(lie["list"])
+    sys.exit(0)
+if os.path.basename(real) == "tar" and "-c" in sys.argv and lie["tar"] is not None:
+    archive = tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.GNU_FORMAT)
+    for name, kind, what in lie["tar"]:
+        info = tarfile.TarInfo(name)
+        info.type = kind
+        if kind == tarfile.REGTYPE:
+            info.size = len(what)
+        else:
+            info.linkname = what.decode()
+        archive.addfile(info, io.BytesIO(what) if kind == tarfile.REGTYPE else None)
+    archive.close()
+    sys.exit(0)
+os.execv(real, [real] + sys.argv[1:])
+"""
+F, L, D = b"0", b"2", b"5"
+
+
+def listed(*entries):
+    """What find prints for files of one byte (see provider/ssh/trees_list.c)."""
+    return b"".join(b"%s 644 1 1000000000.0 %s\0\0" % (kind, path) for kind, path in ((b"d", b""), *entries))
+
+
+@pytest.mark.only_tiers("root")
+@pytest.mark.parametrize("listing, archive, works", [
+    (listed((b"f", b"a")), [("a", F, b"x")], True),
+    (listed((b"f", b"../evil")), None, False),
+    (listed((b"f", b"/etc/evil")), None, False),
+    (listed((b"f", b"a/../../evil")), None, False),
+    (listed((b"f", b"a"), (b"f", b"a")), None, True),
+    (b"garbage\0\0", None, False),
+    (listed((b"f", b"a")), [("../evil", F, b"x")], False),
+    (listed((b"f", b"a")), [("/tmp/evil", F, b"x")], False),
+    (listed((b"f", b"a")), [("other", F, b"x")], False),
+    (listed((b"f", b"a")), [("a", L, b"/etc"), ("a/evil", F, b"x")], False),
+    (listed((b"d", b"a"), (b"f", b"a/b")), [("a", L, b"/tmp"), ("a/b", F, b"x")], False),
+    (listed((b"f", b"a")), [("a", F, b"x"), ("b", F, b"x")], False),
+], ids=["truth", "up", "absolute", "through", "twice", "garbage", "tar-up", "tar-absolute", "tar-other", "tar-link",
+        "tar-folder-link", "tar-more"])
+def test_a_host_that_lies_writes_nothing_else(host, world, listing, archive, works):
+    config = host.folder / "ssh.toml"
+    config.write_text(f'[[ssh]]\nname = "liar"\nhost = "{world.server.address}"\nport = {world.server.port}\n'
+                      f'user = "{world.user.name}"\nkey_file = "{world.key}"\nagent = "never"\n')
+    client = host.server("--config", str(config))
+    programs = world.user.mkdir("liars")
+    try:
+        for name in ("find", "tar"):
+            path = pathlib.Path(programs) / name
+            path.write_text(LIAR.format(lie={"list": listing, "tar": archive}))
+            path.chmod(0o755)
+        (world.user.home / ".bashrc").write_text(f"PATH={programs}:$PATH\n")
+        inside(client, "mkdir -p from && printf x > from/a")
+        before = {p for p in host.folder.rglob("*") if host.home not in p.parents and p != host.home}
+        if works:
+            assert down(client, remote_path="from", local_path="back")["downloaded_files"] == 1
+        else:
+            assert refused(down, client, remote_path="from", local_path="back")["code"] == "protocol"
+        after = {p for p in host.folder.rglob("*") if host.home not in p.parents and p != host.home}
+        assert after - before <= {host.project / p for p in ("back", "back/a", "back/a/b")}, after - before
+        assert not os.path.lexists("/etc/evil") and not os.path.lexists("/tmp/evil") and not os.path.lexists("/tmp/b")
+        if (host.project / "back/a").is_symlink():
+            pytest.fail("a link was written that was not listed")
+    finally:
+        (world.user.home / ".bashrc").unlink()
+        shutil.rmtree(programs)
+        shutil.rmtree(world.user.home / "from", ignore_errors=True)
 
 
 # ---- contents in the call ---------------------------------------------------------------------------------------
