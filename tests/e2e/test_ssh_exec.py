@@ -45,7 +45,7 @@ def test_killed_server_processes_cost_one_reconnect(host, world):
 
 def test_a_stopped_host_runs_nothing_later(host, world):
     server = world.sshd()
-    client = host.server(env=ssh_servers.hosts(world.entry(server)))
+    client = host.server(env=ssh_servers.hosts(world.entry(server, agent="never")))
     client.tool("exec_bash", command="true")
     server.signal_all(signal.SIGSTOP)
     try:

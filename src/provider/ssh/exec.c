@@ -37,6 +37,7 @@ struct follow {
     struct buf in; /* read from the source, not taken yet */
     bool is_in_done;
     bool is_timed_out;
+    bool waits;    /* for a connection, which has a time-out of its own */
     bool is_blind; /* the host was not asked yet what it is like, perhaps not even connected to */
 };
 
@@ -284,6 +285,9 @@ static int step(struct follow *f, struct chan_news *news, struct pollfd *input, 
     if (news->state == CHAN_ENDED) {
         return 1;
     }
+    if (f->waits && news->has_started) {
+        return 0; /* the command's time begins now, before anything is waited for */
+    }
     if (!f->is_in_done && feed(f, input, e) < 0) {
         return -1;
     }
@@ -295,7 +299,6 @@ static int run(struct follow *f, struct exec_result *out, struct err *e)
 {
     int64_t started_ms = clock_mono_ms();
     int64_t until_ms = f->req->timeout_ms > 0 && !f->is_blind ? started_ms + f->req->timeout_ms : 0;
-    bool waits = f->is_blind; /* for a connection, which has a time-out of its own */
     struct pollfd input = {.fd = f->req->input != NULL ? f->req->input->fd : -1, .events = POLLIN};
     struct chan_news news = {0};
 
@@ -309,8 +312,8 @@ static int run(struct follow *f, struct exec_result *out, struct err *e)
             kill_cancelled(f);
             return -1;
         }
-        if (waits && news.has_started) {
-            waits = false;
+        if (f->waits && news.has_started) {
+            f->waits = false;
             started_ms = clock_mono_ms();
             until_ms = f->req->timeout_ms > 0 ? started_ms + f->req->timeout_ms : 0;
         }
@@ -353,7 +356,7 @@ int ssh_exec_plain(struct box *b, const struct ctx *ctx, const struct exec_req *
         ssh_facts(f.machine, ctx, &facts, e) < 0) {
         return -1;
     }
-    f.is_blind = !facts.known;
+    f.is_blind = f.waits = !facts.known;
     id_hex(f.mark, (MARK_SIZE - 1) / 2);
     for (int i = 0; i < 2; i++) {
         buf_init(&f.held[i], CHAN_OUT_MAX + NOISE_MAX + MARK_SIZE);

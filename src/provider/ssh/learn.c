@@ -12,7 +12,6 @@
 #include "provider/ssh/machine.h"
 
 #define ANSWER_BYTES (64u << 10)
-#define LEARN_MS     30000 /* connecting included */
 #define BEGIN        "=anybox="
 #define END          "=end="
 
@@ -114,12 +113,21 @@ static int read_answer(struct machine *m, struct str text, struct err *e)
     return 0;
 }
 
+/* The time to connect, and as much again for the login. */
+static int32_t patience_s(struct machine *m)
+{
+    LOCKED(&m->lock);
+
+    return 2 * (m->conf.connect_timeout_s > 0 ? m->conf.connect_timeout_s : SSH_CONNECT_TIMEOUT_S);
+}
+
 int machine_learn(struct machine *m, const struct ctx *ctx, struct err *e)
 {
     struct buf answer own_buf = {0};
     struct err ignored = {0};
     struct ctx bounded = *ctx;
-    int64_t until_ms = clock_mono_ms() + LEARN_MS;
+    int32_t wait_s = patience_s(m);
+    int64_t until_ms = clock_mono_ms() + wait_s * 1000ll;
 
     if (ctx->deadline_ms == 0 || until_ms < ctx->deadline_ms) {
         bounded.deadline_ms = until_ms;
@@ -129,7 +137,7 @@ int machine_learn(struct machine *m, const struct ctx *ctx, struct err *e)
         return e->kind == ERR_TIMEOUT && ctx_check(ctx, &ignored) == 0
                    ? err_set(e, ERR_UNREACHABLE,
                              "it lets us in, but its login shell has not answered for %d s",
-                             LEARN_MS / 1000)
+                             (int)wait_s)
                    : -1;
     }
     return read_answer(m, buf_str(&answer), e);

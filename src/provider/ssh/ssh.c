@@ -192,21 +192,20 @@ int ssh_facts(struct machine *m, const struct ctx *ctx, struct facts *out, struc
     }
 }
 
-/* Which way calls take, and why not the other. */
+/* Which way calls take, why not the other, and what they do without. */
 static void fill_way(struct machine *m, const struct ctx *ctx, struct box_info *out)
 {
     struct err why = {0};
+    bool is_up = hostagent_state(m, &why) == HOSTAGENT_UP;
 
-    if (hostagent_state(m, &why) == HOSTAGENT_UP) {
-        out->via = S("agent");
-        out->tier = S("ssh host, agent");
-        return;
-    }
-    out->via = S("channels");
-    out->tier = S("ssh host, plain channels");
-    if (why.kind != ERR_NONE) {
-        out->tier = arena_printf(ctx->arena, "ssh host, plain channels; no agent: %s", why.msg);
-    }
+    lock(&m->lock);
+    bool has_no_bash = m->facts.known && !m->facts.has_bash;
+    unlock(&m->lock);
+    out->via = is_up ? S("agent") : S("channels");
+    out->tier = arena_printf(ctx->arena, "ssh host, %s%s%s%s", is_up ? "agent" : "plain channels",
+                             !is_up && why.kind != ERR_NONE ? "; no agent: " : "",
+                             !is_up && why.kind != ERR_NONE ? why.msg : "",
+                             has_no_bash ? "; no bash: commands run in sh" : "");
 }
 
 static void fill_info(struct machine *m, const struct ctx *ctx, struct box_info *out)
@@ -277,10 +276,6 @@ static int ssh_info(struct box *b, const struct ctx *ctx, struct box_info *out, 
     hostagent_poke(m); /* who looks will probably use it */
     out->state = BOX_RUNNING;
     out->home = out->work_dir = arena_str(ctx->arena, facts.home);
-    if (!facts.has_bash) {
-        out->tier =
-            arena_printf(ctx->arena, "%.*s; no bash: commands run in sh", STR_ARG(out->tier));
-    }
     return 0;
 }
 
