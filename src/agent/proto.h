@@ -22,7 +22,7 @@
 #ifndef AGENT_PROTO_H
 #define AGENT_PROTO_H
 
-#define AGENT_VERSION 2 /* 1: without TREE_* and TCP */
+#define AGENT_VERSION 2 /* 1: without TREE_*, TCP and EXEC_KEEP */
 #define AGENT_LOWEST  1 /* what both sides still speak */
 #define AGENT_TREES   2 /* the version that TREE_* came with */
 #define AGENT_PORTS   2 /* the version that TCP came with */
@@ -30,7 +30,9 @@
 #define BOX_HOME     "/home/user"
 #define BOX_WORK_DIR "/workspace"
 #define BOX_USER     "user"
-#define BOX_UID      1000 /* of the payload, inside */
+#define KEPT_DIR     "/var/anybox"
+#define KEPT_HOME    ".anybox/exec" /* below the home folder */
+#define BOX_UID      1000           /* of the payload, inside */
 /* Of a box with an image: there the payload is the owner of the files. */
 #define BOX_ROOT_USER "root"
 #define BOX_ROOT_HOME "/root"
@@ -52,7 +54,7 @@
 enum frame_type {
     /* ---- client to agent ---- */
 
-    /* str id, list argv, str cwd, list env, u8 stdin (0 /dev/null, 1 INPUT frames),
+    /* str id, list argv, str cwd, list env, u8 flags (EXEC_*),
      * u64 timeout_ms (0 none), u32 grace_ms.
      * argv[0] without '/' is looked up in the command's PATH. The command gets its own
      * session. When timeout_ms passes, the session and its descendants get TERM and
@@ -160,6 +162,13 @@ enum frame_type {
     FRAME_PRUNE_IS = 84,
 };
 
+enum {
+    EXEC_INPUT = 1 << 0, /* stdin is what INPUT frames bring, else /dev/null */
+    /* When the client is gone, or has detached, output and end are kept in files below
+     * KEPT_DIR (on a host KEPT_HOME): <id>/started, job, stdout, stderr, status, as
+     * core/task.h describes them. */
+    EXEC_KEEP = 1 << 1,
+};
 enum { END_EXITED = 0, END_SIGNALED = 1 };
 enum { OOM_NO = 0, OOM_YES = 1, OOM_UNKNOWN = 2 };
 /* Limits of the box that were reached while the command ran, by it or by another one, as

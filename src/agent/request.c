@@ -89,11 +89,15 @@ static int check(const struct request *r, struct err *e)
 
 static void get_exec(struct wire_in *in, struct arena *a, struct request *r)
 {
+    uint8_t flags;
+
     r->id = wire_get_str(in);
     r->n_argv = wire_get_list(in, a, ARGV_MAX, &r->argv);
     r->cwd = wire_get_str(in);
     r->n_env = wire_get_list(in, a, ENV_MAX, &r->env);
-    r->with_input = wire_get_u8(in) != 0;
+    flags = wire_get_u8(in);
+    r->with_input = (flags & EXEC_INPUT) != 0;
+    r->keep = (flags & EXEC_KEEP) != 0;
     r->timeout_ms = wire_get_u64(in);
     r->grace_ms = wire_get_u32(in);
 }

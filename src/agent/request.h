@@ -23,7 +23,7 @@ struct request {
     const struct str *argv, *env; /* EXEC */
     size_t n_argv, n_env;
     struct str cwd;
-    bool with_input;
+    bool with_input, keep;
     uint64_t timeout_ms;
     uint32_t grace_ms; /* EXEC, KILL */
 

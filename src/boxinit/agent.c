@@ -68,6 +68,7 @@ static struct spec plain_spec(struct arena *a, const struct agent_args *args)
     take_env(&spec, a);
     spec.home = home.len > 0 && home.p[0] == '/' ? arena_cstr(a, home) : "/";
     spec.work_dir = spec.home;
+    spec.kept_dir = arena_printf(a, "%s/" KEPT_HOME, spec.home).p;
     spec.idle_ms = (uint64_t)args->idle_s * 1000;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < UINT32_MAX) {
         spec.open_files = (uint32_t)files.rlim_cur;

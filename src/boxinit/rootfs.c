@@ -295,9 +295,10 @@ static int show_writable(const struct spec *spec, const struct writable *w, stru
 static int make_writable(const struct spec *spec, struct err *e)
 {
     static const struct writable places[] = {
-        {"tmp", "/tmp", 01777, false},  {"vartmp", "/var/tmp", 01777, false},
-        {"home", BOX_HOME, 0755, true}, {"work", BOX_WORK_DIR, 0755, true},
-        {"run", "/run", 0755, true},    {"shm", "/dev/shm", 01777, false},
+        {"tmp", "/tmp", 01777, false},   {"vartmp", "/var/tmp", 01777, false},
+        {"home", BOX_HOME, 0755, true},  {"work", BOX_WORK_DIR, 0755, true},
+        {"run", "/run", 0755, true},     {"shm", "/dev/shm", 01777, false},
+        {"kept", KEPT_DIR, 0755, false},
     };
 
     for (size_t i = 0; i < COUNTOF(places); i++) {

@@ -106,7 +106,14 @@ struct task {
     size_t n_seen;
     int wait_status;
     struct ending ending;
-    const char *program, *cwd, *path; /* for messages; in .text */
+    bool keep; /* EXEC_KEEP, see keep.h */
+    struct {
+        int dir, fd[2];
+        uint64_t at[2]; /* offset behind the last byte that was written, or given up */
+        bool is_begun, is_told;
+    } kept;
+    bool is_delivered;                       /* somebody was told of the end */
+    const char *program, *cwd, *path, *head; /* for messages; in .text */
     struct arena text;
 };
 

@@ -107,6 +107,19 @@ static int pipes_failed(struct err *e)
     return -1;
 }
 
+/* The text of "sh -c text", else the program: on one line, for who looks at it later. */
+static const char *head_of(struct arena *a, const struct request *r)
+{
+    bool is_shell = r->n_argv == 3 && str_eq(r->argv[1], S("-c"));
+    struct str text = str_head(is_shell ? r->argv[2] : r->argv[0], 120);
+    char *head = arena_alloc(a, text.len + 1, 1);
+
+    for (size_t i = 0; i < text.len; i++) {
+        head[i] = (unsigned char)text.p[i] < 32 || text.p[i] == 127 ? ' ' : text.p[i];
+    }
+    return head;
+}
+
 static void fill_order(struct child_order *o, struct arena *a, const struct server *s,
                        struct task *t, const struct request *r)
 {
@@ -126,6 +139,7 @@ static void fill_order(struct child_order *o, struct arena *a, const struct serv
     o->files = command_files(a, r->argv[0], path);
     o->cwd = command_path(s->spec, a, r->cwd);
     t->program = arena_cstr(&t->text, str_head(r->argv[0], 120));
+    t->head = head_of(&t->text, r);
     t->path = arena_cstr(&t->text, str_head(path, 200));
     t->cwd = arena_cstr(&t->text, str_head(str_from(o->cwd), 200));
 }

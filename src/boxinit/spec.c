@@ -276,6 +276,7 @@ int spec_parse(struct str fields, struct arena *a, struct spec *out, struct err 
     s.n_cgroup_procs = raw.n_cgroups;
     s.home = s.image != NULL ? BOX_ROOT_HOME : BOX_HOME;
     s.work_dir = BOX_WORK_DIR;
+    s.kept_dir = KEPT_DIR;
     *out = s;
     return 0;
 }

@@ -38,6 +38,7 @@ struct spec {
     size_t n_closed;
     bool host_net;                 /* the host's own network */
     struct str resolv_conf, hosts; /* of the host, then */
+    const char *kept_dir;          /* for keep.h */
     const char *home, *work_dir;   /* what "~" and relative paths mean */
     /* "boxinit serve": there is no box of ours around the commands, they run as who started
      * us, and no limit is set but that open_files is their soft one again. */

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/own.h"
+#include "boxinit/keep.h"
 #include "boxinit/server.h"
 
 #define READ_SIZE     (64u << 10)
@@ -39,6 +40,7 @@ struct task *task_find(struct server *s, struct str id)
 
 void task_free(struct server *s, struct task *t)
 {
+    keep_free(s, t);
     list_del(&t->link);
     watch_close(s, &t->start);
     watch_close(s, &t->input);
@@ -61,7 +63,9 @@ static bool read_some(struct server *s, struct task *t, int i, size_t max)
     ssize_t n = read(t->output[i].fd, bytes, max < sizeof(bytes) ? max : sizeof(bytes));
 
     if (n > 0) {
+        keep_before(s, t, i, (size_t)n);
         capture_add(&t->spool[i], (struct str){bytes, (size_t)n});
+        keep_after(t, i);
         return true;
     }
     if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -217,6 +221,8 @@ void task_exec(struct server *s, struct conn *c, const struct request *r)
     struct err e;
 
     t->start.fd = t->input.fd = t->output[0].fd = t->output[1].fd = -1;
+    t->kept.dir = t->kept.fd[0] = t->kept.fd[1] = -1;
+    t->keep = r->keep;
     capture_init(&t->spool[0], SPOOL_HEAD, SPOOL_TAIL);
     capture_init(&t->spool[1], SPOOL_HEAD, SPOOL_TAIL);
     buf_init(&t->waiting, INPUT_MAX + DATA_MAX);
@@ -315,7 +321,7 @@ void task_attach(struct server *s, struct conn *c, struct task *t, uint64_t from
 
 void task_delivered(struct task *t)
 {
-    t->dead = true;
+    t->dead = t->is_delivered = true;
 }
 
 void task_put_ending(const struct task *t, struct wire_out *w)

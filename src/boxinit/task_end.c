@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "boxinit/keep.h"
 #include "boxinit/kill.h"
 #include "boxinit/server.h"
 
@@ -47,6 +48,7 @@ static void finish(struct server *s, struct task *t)
     t->finished = true;
     t->finished_ms = s->used_ms = server_now();
     s->n_running--;
+    keep_finish(s, t);
 }
 
 void task_exited(struct server *s, struct task *t, int status)
@@ -117,6 +119,7 @@ static void kill_step(struct server *s, struct task *t, int64_t now)
 
 static void task_turn(struct server *s, struct task *t, int64_t now)
 {
+    keep_turn(s, t);
     if (t->dead || t->finished) {
         if (t->finished && now - t->finished_ms > (int64_t)(TASK_KEEP_MS)) {
             t->dead = true;

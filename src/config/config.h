@@ -57,7 +57,8 @@ struct config {
     int64_t log_backups;   /* 1 */
     /* [defaults] */
     struct str default_provider; /* "local" */
-    int64_t exec_timeout_s;      /* 120: for a call that names none */
+    int64_t exec_timeout_s;      /* 0: a call that names none hands over after exec_window_s */
+    int64_t exec_window_s;       /* 45; 0: it waits to the end */
     int64_t max_output_chars;    /* 20000 */
     int64_t host_agent;          /* 1: SSH hosts get the agent unless they say otherwise */
     /* [sync] */

@@ -78,10 +78,14 @@
       "full log files that are kept, as <file>.1, <file>.2 and so on; 0: none")                    \
     X("defaults.provider", STRING, default_provider, 1, 64, NO_ZERO, "local",                      \
       "ANYBOX_DEFAULTS_PROVIDER", "provider of a sandbox whose creator names none")                \
-    X("defaults.exec_timeout", SECONDS, exec_timeout_s, 1, INT32_TOP, NO_ZERO, "120",              \
+    X("defaults.exec_timeout", SECONDS, exec_timeout_s, 1, INT32_TOP, ZERO, "0",                   \
       "ANYBOX_DEFAULTS_EXEC_TIMEOUT",                                                              \
-      "seconds after which a command is ended that named no "                                      \
-      "time-out")                                                                                  \
+      "seconds after which a command is ended that named no time-out; 0: it is handed over, see "  \
+      "exec_window")                                                                               \
+    X("defaults.exec_window", SECONDS, exec_window_s, 1, INT32_TOP, ZERO, "45",                    \
+      "ANYBOX_DEFAULTS_EXEC_WINDOW",                                                               \
+      "seconds that a call waits for a command without a time-out before it hands over a task; "   \
+      "0: to its end")                                                                             \
     X("defaults.max_output_chars", INTEGER, max_output_chars, 100, 800000, NO_ZERO, "20000",       \
       "ANYBOX_DEFAULTS_MAX_OUTPUT_CHARS",                                                          \
       "characters of each output stream in an answer that named no limit")                         \

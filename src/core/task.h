@@ -131,6 +131,9 @@ struct task_seen {
     struct str match;        /* the line that was waited for */
     int64_t first, last;     /* offsets of text in the log */
     struct str text;         /* as it is there */
+    /* Of a command that its call handed over (how is "exec"), whose log is its stdout: */
+    struct str errors_log, errors; /* the path of stderr and its end */
+    int64_t errors_size;
 };
 
 typedef int task_seen_fn(void *arg, const struct task_seen *seen, struct err *e);

@@ -91,6 +91,7 @@ static bool take_text(struct str key, struct str value, struct task_seen *s)
         {"log", offsetof(struct task_seen, log)},
         {"dir", offsetof(struct task_seen, dir)},
         {"cwd", offsetof(struct task_seen, cwd)},
+        {"errors_log", offsetof(struct task_seen, errors_log)},
         {"wanted", offsetof(struct task_seen, wanted)},
         {"match", offsetof(struct task_seen, match)},
         {"command", offsetof(struct task_seen, command)},
@@ -114,6 +115,7 @@ static void take_number(struct str key, struct str value, struct task_seen *s)
         {"first", offsetof(struct task_seen, first)},
         {"last", offsetof(struct task_seen, last)},
         {"ended", offsetof(struct task_seen, end.ended_s)},
+        {"errors_size", offsetof(struct task_seen, errors_size)},
     };
 
     if (str_eq(key, S("state"))) {
@@ -187,6 +189,15 @@ int task_parse(struct str said, struct str mark, task_seen_fn *each, void *arg, 
         }
         if (str_eq(key, S("task"))) {
             seen = (struct task_seen){.now_s = now_s, .end.code = -1};
+        }
+        if (str_eq(key, S("errors"))) {
+            struct task_seen other = {.last = INT64_MAX};
+
+            if (!take_bytes(&said, mark, 0, &other)) {
+                return bad(e);
+            }
+            seen.errors = other.text;
+            continue;
         }
         if (!str_eq(key, S("text"))) {
             if (!take_text(key, value, &seen)) {

@@ -42,7 +42,10 @@ find() {
     '' | /*) ;;
     *) log=$(pwd)/$log ;;
     esac
-    if [ -z "$dir" ] && [ -z "$name" ]; then
+    if [ -z "$dir$name$log" ] && [ -n "$run" ]; then
+        dir=$home/exec/$run
+        [ -f "$dir/started" ] || dir=/var/anybox/$run
+    elif [ -z "$dir" ] && [ -z "$name" ]; then
         by_log
     elif [ -z "$dir" ] && [ -n "$log" ]; then
         dir=${log%/*}/.anybox/$name
@@ -79,6 +82,7 @@ look() {
             state=running
         elif lives_for "$dir/job" "$its_run"; then
             state=orphan
+            [ "$how" != exec ] || state=running
         elif ! by_status; then
             state=interrupted
             by_log_end
@@ -141,6 +145,16 @@ show_text() {
     fi
     printf '\n%s\n' "$mark"
 }
+# The end of the other stream, of a command that was handed over by its call.
+show_errors() {
+    log=${log%/*}/stderr
+    measure
+    say errors_log "$log"
+    say errors_size "$size"
+    say errors 0
+    tail -c "$want" -- "$log" 2>/dev/null
+    printf '\n%s\n' "$mark"
+}
 show() {
     say task "$its_run"
     say wanted "$run"
@@ -158,14 +172,20 @@ show() {
     say size "$size"
     say touched "$touched"
     [ -z "$matched" ] || say match "$matched"
+    [ "$how" != exec ] || (show_errors)
     show_text
 }
 scan() {
-    for found in "$home"/tasks/*; do
-        { read -r dir <"$found"; } 2>/dev/null || continue
-        name=${found##*/} run= log= from= want=0 matched=
-        look
-        [ "$state" = unknown ] || show
+    for found in "$home"/tasks/* "$home"/exec/*/started /var/anybox/*/started; do
+        case $found in
+        */started) dir=${found%/started} ;;
+        *) { read -r dir <"$found"; } 2>/dev/null || continue ;;
+        esac
+        name=${dir##*/} run= log= from= want=0 matched=
+        if [ -f "$dir/started" ]; then
+            look
+            show
+        fi
     done
 }
 

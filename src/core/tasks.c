@@ -95,6 +95,43 @@ int tasks_start(const struct task_ctx *t, struct box *b, struct str box_id,
     return 0;
 }
 
+static int look(const struct task_ctx *t, struct box *b, const struct task_query *q, int64_t from,
+                int64_t max, const struct task_wait *wait, struct task_view *v, struct err *e);
+
+int tasks_adopt(const struct task_ctx *t, struct box *b, struct str box_id, struct str id,
+                struct str command, struct task_seen *out, struct err *e)
+{
+    struct task_view v = {0};
+    struct task_wait none = {0};
+    struct task_query query = {.id = id};
+    struct err ignored = {0};
+    struct task_row row = {
+        .id = id,
+        .owner = t->scope->owner,
+        .box_id = box_id,
+        .name = id,
+        .command = task_head(t->ctx->arena, command),
+        .state = S("starting"),
+        .exit_code = -1,
+        .created_ms = clock_wall_ms(),
+    };
+
+    /* Whatever the box says, the row is there to be asked for. */
+    (void)!store_add_task(t->services->store, &row, &ignored);
+    if (b == NULL) {
+        return 0;
+    }
+    if (look(t, b, &query, -1, 0, &none, &v, e) < 0) {
+        return -1;
+    }
+    if (!v.asked) {
+        return err_set(e, ERR_NOT_FOUND, "the command was left and is not to be found");
+    }
+    *out = v.seen;
+    (void)!store_task_begun(t->services->store, id, v.seen.log, v.seen.dir, &ignored);
+    return 0;
+}
+
 /* ---- finding --------------------------------------------------------------------------- */
 
 /* The row, where there is one: of the box that is meant, else of any when none was named. */
@@ -228,8 +265,8 @@ static int look(const struct task_ctx *t, struct box *b, const struct task_query
     struct taking c = {.t = t, .view = v, .run = want.run};
     bool by_id_only = want.dir.len == 0 && want.name.len == 0 && want.log.len == 0;
 
-    /* All that is known is an id of somebody else's: the box may have such a run. */
-    return task_look(b, t->ctx, &want, by_id_only ? 0 : 1, by_id_only, wait, take_seen, &c, e);
+    /* All that is known is an id: a command that its call left, or a task of somebody else's. */
+    return task_look(b, t->ctx, &want, 1, by_id_only, wait, take_seen, &c, e);
 }
 
 int tasks_check(const struct task_ctx *t, const struct task_query *q, int64_t from, int64_t max,

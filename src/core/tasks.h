@@ -27,6 +27,12 @@ struct task_ctx {
 int tasks_start(const struct task_ctx *t, struct box *b, struct str box_id,
                 const struct task_order *order, struct task_begun *out, struct err *e) MUST_CHECK;
 
+/* A command that its call leaves to itself (exec_req.keep) becomes a task with the id that it
+ * was started with; *out tells how it is and where its output is. Without a box (the connection
+ * is lost) it can be asked for later. */
+int tasks_adopt(const struct task_ctx *t, struct box *b, struct str box_id, struct str id,
+                struct str command, struct task_seen *out, struct err *e) MUST_CHECK;
+
 /* Which task a caller means; what is empty is not known. Names are as task_name() makes them. */
 struct task_query {
     struct box_want box;

@@ -50,7 +50,7 @@ static int add_exec(struct talk *t, struct str id, const struct exec_req *req,
     wire_list(&w, argv, n_argv);
     wire_str(&w, req->cwd);
     wire_list(&w, req->env, req->n_env);
-    wire_u8(&w, req->input != NULL ? 1 : 0);
+    wire_u8(&w, (uint8_t)((req->input != NULL ? EXEC_INPUT : 0) | (req->keep ? EXEC_KEEP : 0)));
     wire_u64(&w, (uint64_t)req->timeout_ms);
     wire_u32(&w, KILL_GRACE_MS);
     if (!wire_end(&w)) {

@@ -20,6 +20,7 @@
 #define STOP_GRACE_MS 500  /* between TERM and KILL when the caller stops a command */
 #define STOP_WAIT_MS  3000 /* for its end, then */
 #define KILL_RETRY_MS 20
+#define INPUT_STEP_MS 200
 #define LEAVE_WAIT_MS 1000 /* for the agent to close after DETACH */
 
 void run_fini(struct run *r)
@@ -315,6 +316,11 @@ int run_follow(struct run *r, const struct ctx *ctx, int64_t window_ms, struct e
     int64_t began_ms = clock_mono_ms();
     int64_t until_ms = window_ms > 0 ? began_ms + window_ms : 0;
     int rc = run_until(r, ctx, until_ms, e);
+    /* What is left of the input would be lost with the connection. */
+    while (rc == 0 && until_ms > 0 && (r->input != NULL || talk_unsent(&r->talk)) &&
+           (r->leave == NULL || !*r->leave)) {
+        rc = run_until(r, ctx, clock_mono_ms() + INPUT_STEP_MS, e);
+    }
     if (rc < 0) {
         if (r->stopped) {
             struct err why = *e;

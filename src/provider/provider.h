@@ -147,6 +147,9 @@ struct exec_req {
     /* NULL, or a switch that the sink may set to detach at once, where the provider has tasks;
      * others go on to the end. */
     const bool *leave;
+    /* When it is left, by us or by our end, its output and its end are kept in the box as
+     * core/task.h describes them, and are found there by the id. */
+    bool keep;
 };
 
 enum exec_end {

@@ -5,6 +5,11 @@
  * When the client asked for progress the command runs detached in slices: box_exec()
  * returns after SLICE_MS, the client hears how it goes, and the call attaches again
  * where it stopped reading. The time-out is kept by the box, so slices do not move it.
+ *
+ * A time-out that the caller gave is waited for in full. Without one the call waits for
+ * defaults.exec_window and then hands over: the command goes on, the box keeps all that it
+ * prints and how it ends (exec_req.keep), and the answer names the task. So it is when we or
+ * the client die before: the box notices that nobody listens.
  */
 #include "tools/exec.h"
 
@@ -33,9 +38,13 @@ struct run {
     struct sink keep; /* output's own sink */
     uint64_t read[2]; /* bytes of each stream that arrived or were lost */
     int64_t started_ms, told_ms;
+    int64_t over_ms; /* when it is handed over; 0: never */
+    bool handed;     /* it was: */
+    struct task_seen task;
     struct exec_result result;
     bool lost;             /* the connection broke after the command had started */
     struct err why;        /* then: how */
+    bool left;             /* and it may go on as a task */
     bool gone;             /* the box has ended, which is why */
     struct box_info ended; /* then: of what */
 };
@@ -105,10 +114,35 @@ static void kill_detached(struct run *r, struct box *b)
     (void)!box_task_kill(b, &ctx, r->req.id, 0, &ignored);
 }
 
-static int run_to_end(struct run *r, struct box *b, const struct sink *sink, struct err *e)
+/* How long to wait now; 0: to the end. */
+static int64_t next_window_ms(const struct run *r)
+{
+    int64_t left_ms = r->over_ms > 0 ? r->over_ms - clock_mono_ms() : INT64_MAX;
+
+    if (r->call->progress != NULL && left_ms > SLICE_MS) {
+        return SLICE_MS;
+    }
+    return r->over_ms == 0 ? 0 : left_ms > 0 ? left_ms : 1;
+}
+
+/* The window is over. False: it has just ended, and there is no need to. */
+static bool hand_over(struct run *r, struct box *b, struct str box_id)
+{
+    struct task_ctx t = task_call(r->call);
+    struct err ignored = {0};
+
+    r->handed = tasks_adopt(&t, b, box_id, arena_str(r->call->ctx->arena, r->req.id),
+                            r->args->command, &r->task, &ignored) == 0 &&
+                task_goes_on(r->task.end.state);
+    return r->handed;
+}
+
+static int run_to_end(struct run *r, struct box *b, struct str box_id, const struct sink *sink,
+                      struct err *e)
 {
     const struct ctx *ctx = r->call->ctx;
 
+    r->req.window_ms = b->provider->ops->tasks != NULL ? next_window_ms(r) : 0;
     if (box_exec(b, ctx, &r->req, sink, &r->result, e) < 0) {
         return -1;
     }
@@ -118,14 +152,20 @@ static int run_to_end(struct run *r, struct box *b, const struct sink *sink, str
         if (r->req.window_ms == 0) {
             return err_set(e, ERR_BUG, "the command was left running though nobody asked for that");
         }
-        if (now - r->told_ms >= PROGRESS_GAP_MS) {
+        if (r->over_ms > 0 && now >= r->over_ms) {
+            if (hand_over(r, b, box_id)) {
+                return 0;
+            }
+            r->over_ms = now + SLICE_MS;
+        }
+        if (r->call->progress != NULL && now - r->told_ms >= PROGRESS_GAP_MS) {
             tell(r, now);
         }
         struct attach_req rest = {
             .id = r->req.id,
             .from_out = r->read[STREAM_OUT],
             .from_err = r->read[STREAM_ERR],
-            .window_ms = SLICE_MS,
+            .window_ms = next_window_ms(r),
         };
 
         if (box_task_attach(b, ctx, &rest, sink, &r->result, e) < 0) {
@@ -164,10 +204,7 @@ static int run_job(void *arg, struct call *c, struct box *b, struct str id, stru
                            boxes_output_id(c->scope, id, c->ctx->arena), r->args->max_output_chars);
     r->keep = output_sink(r->output);
     r->input_at = 0;
-    if (c->progress != NULL && b->provider->ops->tasks != NULL) {
-        r->req.window_ms = SLICE_MS;
-    }
-    if (run_to_end(r, b, &sink, e) == 0) {
+    if (run_to_end(r, b, id, &sink, e) == 0) {
         return 0;
     }
     /* A command that may have run is never run again: that is an answer, whatever broke. */
@@ -181,6 +218,11 @@ static int run_job(void *arg, struct call *c, struct box *b, struct str id, stru
     look_for_end(r, b);
     if (r->why.kind == ERR_GONE) {
         answer_lost(c, id);
+    } else if (r->req.keep && !r->result.not_sent) {
+        struct task_ctx t = task_call(c);
+
+        r->left = tasks_adopt(&t, NULL, id, arena_str(c->ctx->arena, r->req.id), r->args->command,
+                              &r->task, e) == 0;
     }
     return 0;
 }
@@ -260,17 +302,18 @@ static void put_lost(struct run *r, json_t *o)
                                 "create_sandbox to make a new one",
                                 STR_ARG(r->ended.ended)));
     } else {
-        answer_str(
-            o, "error",
-            r->result.not_sent
-                ? arena_printf(a,
-                               "the sandbox was not reached (%s): the command did not run. "
-                               "Try again when it can be",
-                               r->why.msg)
-                : arena_printf(a,
-                               "the sandbox was lost or not reached (%s): the command may "
-                               "have run in part, or still run. Look before you run it again",
-                               r->why.msg));
+        answer_str(o, "error",
+                   r->result.not_sent
+                       ? arena_printf(a,
+                                      "the sandbox was not reached (%s): the command did not run. "
+                                      "Try again when it can be",
+                                      r->why.msg)
+                       : arena_printf(a,
+                                      "the sandbox was lost or not reached (%s): the command may "
+                                      "have run in part, or still run. Look before you run it "
+                                      "again%s",
+                                      r->why.msg,
+                                      r->left ? ": check_background_task with this task_id" : ""));
     }
     (void)json_object_set_new(o, "code", json_string(err_kind_name(r->why.kind)));
     r->call->is_error = true;
@@ -295,6 +338,15 @@ static void put_limits_hit(json_t *o, unsigned hit)
     json_decref(list);
 }
 
+static struct str handed_note(const struct run *r, struct str note)
+{
+    return arena_printf(r->call->ctx->arena,
+                        "%.*s%sit still runs and was not restarted: check_background_task(task_id) "
+                        "tells how it ends, cancel_background_task ends it, timeout_s makes a call "
+                        "wait longer",
+                        STR_ARG(note), note.len > 0 ? "; " : "");
+}
+
 static json_t *answer_for(struct run *r, struct str note)
 {
     bool signaled = !r->lost && r->result.end == EXEC_SIGNALED;
@@ -302,14 +354,24 @@ static json_t *answer_for(struct run *r, struct str note)
     json_t *o = json_object();
     bool cut;
 
-    (void)json_object_set_new(o, "exit_code", json_integer(exit_code(r)));
+    if (r->handed) {
+        (void)json_object_set_new(o, "running", json_true());
+        answer_str(o, "task_id", r->req.id);
+        answer_str(o, "log_file", r->task.log);
+        answer_str_if(o, "stderr_file", r->task.errors_log);
+    } else {
+        (void)json_object_set_new(o, "exit_code", json_integer(exit_code(r)));
+    }
+    if (r->left) {
+        answer_str(o, "task_id", r->req.id);
+    }
     cut = put_stream(r, o, "stdout", STREAM_OUT, STR_EMPTY);
     cut = put_stream(r, o, "stderr", STREAM_ERR, last_words(r)) || cut;
     (void)json_object_set_new(o, "duration", answer_seconds(wall_ms));
     (void)json_object_set_new(o, "timed_out", json_boolean(!r->lost && r->result.timed_out));
     (void)json_object_set_new(o, "signal", signaled ? answer_signal(r->result.code) : json_null());
     (void)json_object_set_new(o, "connection_error", json_boolean(r->lost));
-    if (!r->lost && r->result.oom != KNOWN_NOT) {
+    if (!r->lost && !r->handed && r->result.oom != KNOWN_NOT) {
         (void)json_object_set_new(o, "oom_killed", json_boolean(r->result.oom == KNOWN_YES));
     }
     if (!r->lost) {
@@ -318,7 +380,7 @@ static json_t *answer_for(struct run *r, struct str note)
     if (cut) {
         (void)json_object_set_new(o, "truncated", json_true());
     }
-    answer_str_if(o, "note", note);
+    answer_str_if(o, "note", r->handed ? handed_note(r, note) : note);
     if (r->lost) {
         put_lost(r, o);
     }
@@ -353,8 +415,10 @@ int exec_answer(struct call *c, const struct exec_args *given, json_t **out, str
         .n_env = args.env.n,
         .input = args.input.len > 0 ? &r.input : NULL,
         .timeout_ms = args.timeout_s * 1000,
+        .keep = args.timeout_s == 0 && config->exec_window_s > 0,
     };
     r.started_ms = r.told_ms = clock_mono_ms();
+    r.over_ms = r.req.keep ? r.started_ms + config->exec_window_s * 1000 : 0;
     failed = answer_with_box(c, &args.box, true, run_job, &r, &note, e);
     if (failed == 0) {
         *out = answer_for(&r, note);

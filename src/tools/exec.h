@@ -13,7 +13,7 @@
 struct exec_args {
     struct box_args box;
     struct str command, cwd, input;
-    int64_t timeout_s;        /* 0: the configured default */
+    int64_t timeout_s;        /* 0: the configured default, or handed over after a while */
     int64_t max_output_chars; /* 0: the configured default */
     struct str_list env;
 };
@@ -37,7 +37,7 @@ int exec_answer(struct call *c, const struct exec_args *given, json_t **out, str
     {                                                                                              \
         .name = (spelling), .type = PARAM_INTEGER,                                                 \
         .offset = offsetof(struct exec_args, timeout_s), .min = 1, .max = EXEC_TIMEOUT_MAX,        \
-        .help = "seconds until it is killed (default 120)",                                        \
+        .help = "seconds until it is killed; default: after 45 s it goes on as a task",            \
     }
 #define PARAM_CHARS                                                                                \
     {                                                                                              \

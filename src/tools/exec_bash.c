@@ -30,7 +30,8 @@ const struct tool tool_exec_bash = {
     .name = "exec_bash",
     .title = "Run a shell command",
     .help = "Run a shell command (bash -c) in a sandbox and wait. Answers exit_code, stdout, "
-            "stderr, duration, timed_out, signal, limits_hit. Makes a sandbox if there is none. "
+            "stderr, duration, timed_out, signal, limits_hit; or, without timeout_s, after 45 s "
+            "running and task_id. Makes a sandbox if there is none. "
             "Files and background processes stay between calls; cwd and variables do not. Long "
             "output is cut in the middle and tells how to read it all.",
     .params = params,

@@ -206,6 +206,13 @@ void task_answer_text(json_t *o, const struct task_view *v, int64_t from, int64_
     answer_str(o, "log_tail", buf_str(&plain));
     (void)json_object_set_new(o, "cursor", json_integer(next));
     (void)json_object_set_new(o, "log_size", json_integer(s->size));
+    if (s->errors_log.len > 0) {
+        buf_clear(&plain);
+        plain_text(last_lines(s->errors, lines), &plain);
+        answer_str(o, "stderr_tail", buf_str(&plain));
+        answer_str(o, "stderr_file", s->errors_log);
+        (void)json_object_set_new(o, "stderr_size", json_integer(s->errors_size));
+    }
     if (s->match.len > 0) {
         buf_clear(&plain);
         plain_text(str_head(s->match, 2000), &plain);

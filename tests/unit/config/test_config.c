@@ -88,7 +88,8 @@ static void nothing_configured_gives_the_defaults(void **state)
     assert_str(c->log_file, S(""));
     assert_int_equal(c->log_max_bytes, 10 << 20);
     assert_str(c->default_provider, S("local"));
-    assert_int_equal(c->exec_timeout_s, 120);
+    assert_int_equal(c->exec_timeout_s, 0);
+    assert_int_equal(c->exec_window_s, 45);
     assert_int_equal(c->max_output_chars, 20000);
     assert_int_equal(c->memory_bytes, 0);
     assert_int_equal(c->pids, 1024);

@@ -81,6 +81,20 @@ static void texts_are_cut_to_what_is_wanted(void **state)
     assert_int_equal(h.seen[1].last, 5);
 }
 
+static void a_command_that_was_left_has_two_texts(void **state)
+{
+    struct heard h = parse("task\tr1\nhow\texec\nsize\t3\nerrors_log\t/k/r1/stderr\n"
+                           "errors_size\t4\nerrors\t0\nbad\n\n" MARK
+                           "\nfirst\t0\nlast\t3\ntext\t0\nok\n\n" MARK "\nend\t\n");
+
+    (void)state;
+    assert_int_equal(h.n, 1);
+    assert_str(h.seen[0].errors_log, S("/k/r1/stderr"));
+    assert_str(h.seen[0].errors, S("bad\n"));
+    assert_int_equal(h.seen[0].errors_size, 4);
+    assert_str(h.seen[0].text, S("ok\n"));
+}
+
 static void numbers_that_are_none_are_not_known(void **state)
 {
     struct heard h = parse("now\tx\ntask\tr\nstate\tnonsense\ncode\t\nsignal\t-1\nbegan\t9x\n"
@@ -158,6 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_task_is_read),
         cmocka_unit_test(a_text_may_hold_anything),
+        cmocka_unit_test(a_command_that_was_left_has_two_texts),
         cmocka_unit_test(texts_are_cut_to_what_is_wanted),
         cmocka_unit_test(numbers_that_are_none_are_not_known),
         cmocka_unit_test(what_breaks_off_is_an_error),

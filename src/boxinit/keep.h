@@ -1,0 +1,33 @@
+/*
+ * keep.h - the output and the end of a command, on disk, for when nobody listens any more.
+ *
+ * A command that was started with EXEC_KEEP and whose client detaches or goes away gets a
+ * folder <kept>/<id>/ as core/task.h describes it: started, job, stdout, stderr, and
+ * status when it has ended. So who asks for it later, after any restart, finds all that it
+ * printed. While a client is attached, nothing is written as long as the spools hold the whole
+ * output; then both streams go to disk, too, up to KEPT_MOST each, so that a client that dies
+ * costs none of it. A command whose end was delivered leaves nothing.
+ *
+ * The agent writes with its own rights into a folder of its own; what fails costs the record
+ * and never the command.
+ */
+#ifndef BOXINIT_KEEP_H
+#define BOXINIT_KEEP_H
+
+#include "boxinit/server.h"
+
+#define KEPT_MOST    (16u << 20) /* of each stream, while a client is attached */
+#define KEPT_FOLDERS 200         /* of commands that have ended */
+
+/* Bytes are about to be added to the spool, which may lose others for them. */
+void keep_before(struct server *s, struct task *t, int stream, size_t n);
+/* They were. */
+void keep_after(struct task *t, int stream);
+/* In each turn: a command that nobody listens to is written down. */
+void keep_turn(struct server *s, struct task *t);
+/* It has ended. */
+void keep_finish(struct server *s, struct task *t);
+/* It is forgotten: its folder goes when its end was delivered. */
+void keep_free(struct server *s, struct task *t);
+
+#endif
