@@ -14,7 +14,7 @@ import pytest
 import trees
 from host import is_running, pid_inside, wait_until
 from mcp_client import ToolFailed
-from test_transfers import check, finished, has_folders  # noqa: F401
+from test_transfers import check, finished, has_agent
 
 POOL = 0
 ENV = {"REMOTE_SANDBOX_INLINE_SYNC_MAX_FILES": "1000000", "REMOTE_SANDBOX_INLINE_SYNC_MAX_BYTES": "1t"}
@@ -34,7 +34,7 @@ def no_threshold(host):
 
 @pytest.fixture
 def rounds(request):
-    return 12 if request.config.getoption("--long") else 2
+    return 12 if request.config.getoption("--long") else 1
 
 
 def far_root(host, client):
@@ -53,7 +53,7 @@ def far_root(host, client):
 EDIT = """
 import random, sys
 sys.dont_write_bytecode = True
-sys.path.insert(0, "/tmp/of-tests")
+sys.path.insert(0, sys.argv[3])
 import trees
 g = trees.Gardener(random.Random(int(sys.argv[1])))
 g.n = int(sys.argv[2])
@@ -64,8 +64,9 @@ print(g.n)
 
 def edit_far(client, dice, n):
     """Edits the tree in the box, as whoever its code runs as. How far the gardener's count is then."""
-    client.tool("write_remote_file", remote_path="/tmp/of-tests/trees.py", content=pathlib.Path(trees.__file__).read_text())
-    done = client.bash(f"python3 - {dice.randrange(1 << 32)} {n}", stdin=EDIT)
+    folder = f"{client.home}/.of-tests"
+    client.tool("write_remote_file", remote_path=f"{folder}/trees.py", content=pathlib.Path(trees.__file__).read_text())
+    done = client.bash(f"python3 - {dice.randrange(1 << 32)} {n} {folder}", stdin=EDIT)
     assert done["exit_code"] == 0, done
     return int(done["stdout"])
 
@@ -77,10 +78,10 @@ def garden(host, dice, folder, n):
     return gardener
 
 
-def same(near, far):
-    found = trees.differences(trees.look(near), trees.look(far))
+def same(near, far, clean=True):
+    found = trees.differences(trees.look(near), trees.look(far, clean))
     assert not found, found[:20]
-    assert not trees.temporary(near) and not trees.temporary(far)
+    assert not trees.temporary(near) and not (clean and trees.temporary(far))
 
 
 def sync_up(client, folder, **more):
@@ -99,9 +100,9 @@ def test_both_sides_are_the_same_after_any_edits(place, host, dice, rounds):
     far = os.path.join(far_root(host, place), "tree")
     sync_up(place, near)
     same(near, far)
-    for i in range(rounds):
+    for i in range(2 * rounds):
         gardener.edit(near, 25)
-        answer = sync_up(place, near, delete_extras=True, checksum=i % 3 == 2)
+        answer = sync_up(place, near, delete_extras=True, checksum=i % 3 == 1)
         assert not answer.get("failed_files"), answer
         same(near, far)
         again = sync_up(place, near, delete_extras=True)
@@ -138,8 +139,8 @@ def versions(*looks):
 def nothing_is_half(folder, *looks):
     """Each file is one that it was or is to be; what is temporary does not count."""
     allowed = versions(*looks)
-    for path, what in (trees.look(folder) if os.path.isdir(folder) else {}).items():
-        if what[0] == "file" and not os.path.basename(path).startswith(trees.TEMPORARY):
+    for path, what in (trees.look(folder, everything=False) if os.path.isdir(folder) else {}).items():
+        if what[0] == "file":
             assert what[3] in allowed.get(path, ()), f"{path!r} is neither old nor new"
 
 
@@ -219,7 +220,7 @@ def test_what_dies_in_the_middle_is_gone_on_with(place, host, request, dice, rou
         host.pool.update(ENV)
         client = new_server(host, client)
         until_through(lambda: sync_up(client, near, delete_extras=True))
-        same(near, far)
+        same(near, far, has_agent(request))
         old = trees.look(near)
         rewrite_heavy(gardener, dice, near)
 

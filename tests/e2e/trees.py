@@ -36,9 +36,11 @@ def walk(folder):
             yield os.path.relpath(os.path.join(top, name), folder)
 
 
-def look(folder):
+def look(folder, everything=True):
+    """All that is in a folder; or all but what is temporary."""
     folder = os.fsencode(folder)
-    return {path: seen(os.path.join(folder, path)) for path in walk(folder)}
+    return {path: seen(os.path.join(folder, path)) for path in walk(folder)
+            if everything or not any(part.startswith(TEMPORARY) for part in path.split(b"/"))}
 
 
 def differences(a, b):
