@@ -158,7 +158,7 @@ void command_wrap(const struct facts *facts, struct str script, struct buf *out)
 
 static long long keeper_s(const struct exec_req *req)
 {
-    return (long long)((req->timeout_ms + 999) / 1000 + KEEPER_SLACK_S);
+    return (req->timeout_ms + 999) / 1000 + KEEPER_SLACK_S;
 }
 
 /* For a host that nobody asked yet what it has: the script finds out by itself. */

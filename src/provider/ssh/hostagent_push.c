@@ -17,7 +17,7 @@
 #include "provider/ssh/relay.h"
 
 #define AGENT_MAX  (16u << 20) /* bytes of the program */
-#define SCRIPT_MAX 4096
+#define SCRIPT_MAX 4096u
 #define IDLE_S     "3600" /* that the agent stays without anything to do */
 
 /* ---- which program ---------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ static struct chan *run_script(struct visit *v, struct str script, struct err *e
 {
     struct buf text own_buf = {0};
 
-    buf_init(&text, 4 * SCRIPT_MAX);
+    buf_init(&text, 4 * (size_t)SCRIPT_MAX);
     command_wrap(&v->facts, script, &text);
     if (text.cut) {
         (void)err_set(e, ERR_BUG, "the agent's script is too long");

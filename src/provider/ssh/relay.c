@@ -178,7 +178,12 @@ static void keep_complaint(struct chan *c)
     lock(&c->lock);
     memset(c->relay->complaint, 0, RELAY_LINE_MAX);
     for (size_t i = 0; i < line.len; i++) {
-        c->relay->complaint[i] = line.p[i] == '\n' || line.p[i] == '\t' ? ' ' : line.p[i];
+        bool is_blank = line.p[i] == '\n' || line.p[i] == '\t';
+
+        c->relay->complaint[i] = line.p[i];
+        if (is_blank) {
+            c->relay->complaint[i] = ' ';
+        }
     }
     unlock(&c->lock);
     buf_clear(&c->came[1]);
