@@ -19,14 +19,26 @@ NAMES = ["a", "b.txt", "-rf", "two words", "line\nbreak", "\"'`$x", "*", "#", "~
          os.fsdecode(b"\xff\xfe"), "L" * 255, "ünï"]
 
 
-@pytest.fixture(params=["auto", "never"])
+@pytest.fixture(scope="module")
+def toolless(world):
+    """A server on which find is not GNU's."""
+    folder = world.folder / "tools"
+    folder.mkdir()
+    (folder / "find").write_text("#!/bin/sh\necho BSD find\nexit 1\n")
+    (folder / "find").chmod(0o755)
+    return world.sshd(SetEnv=f"PATH={folder}:/usr/bin:/bin")
+
+
+@pytest.fixture(params=["agent", "tar", "sftp"])
 def client(request, host, world):
     """A server with one host, reached by this way; it may sync what is below "work"."""
-    entry = world.entry(world.server, agent=request.param)
+    where = request.getfixturevalue("toolless") if request.param == "sftp" else world.server
+    entry = world.entry(where, agent="auto" if request.param == "agent" else "never")
     work = host.user_home / "work"
     work.mkdir()
     c = host.server(env=ssh_servers.hosts(entry), cwd=work)
-    if request.param == "auto":
+    c.way = request.param
+    if request.param == "agent":
         wait_for_agent(c)
     return c
 
@@ -53,8 +65,8 @@ def fill(folder, rng, depth=3):
         os.utime(path, ns=(0, rng.randrange(10**9, 10**18)), follow_symlinks=False)
 
 
-def picture(folder):
-    """What a folder holds: path -> type, mode, mtime, contents."""
+def picture(folder, client):
+    """What a folder holds: path -> type, mode, mtime, contents. SFTP has no times of links."""
     out = {}
     for top, dirs, files in os.walk(folder):
         for name in dirs + files:
@@ -62,8 +74,10 @@ def picture(folder):
             is_ = os.lstat(path)
             what = os.readlink(path) if stat.S_ISLNK(is_.st_mode) else \
                 open(path, "rb").read() if stat.S_ISREG(is_.st_mode) else None
-            mode = 0 if stat.S_ISLNK(is_.st_mode) else is_.st_mode
-            out[os.path.relpath(path, folder)] = (mode, is_.st_mtime_ns // 10**9, what)
+            is_link = stat.S_ISLNK(is_.st_mode)
+            mode = 0 if is_link else is_.st_mode
+            mtime = 0 if is_link and client.way == "sftp" else is_.st_mtime_ns // 10**9
+            out[os.path.relpath(path, folder)] = (mode, mtime, what)
     return out
 
 
@@ -74,11 +88,11 @@ def test_there_and_back(client, host, there):
         fill(here, rng)
         far = there / f"new/{round}"
         client.tool("sync_local_to_remote", local_path=str(here), remote_path=str(far))
-        assert picture(far) == picture(here)
+        assert picture(far, client) == picture(here, client)
         again = client.tool("sync_local_to_remote", local_path=str(here), remote_path=str(far))
         assert again["uploaded_files"] == 0, again
         client.tool("sync_remote_to_local", local_path=str(back), remote_path=str(far))
-        assert picture(back) == picture(here)
+        assert picture(back, client) == picture(here, client)
         for folder in (here, back):
             os.rename(folder, f"{folder}{round}")
 
@@ -101,7 +115,7 @@ def test_changes_and_extras(client, host, world, there):
     world.user.write(f"{there.name}/z", "")
     done = up(client, here, there, delete_extras=True)
     assert (done["deleted_files"], done["deleted_dirs"]) == (2, 1), done
-    assert picture(there) == picture(here)
+    assert picture(there, client) == picture(here, client)
 
 
 def test_checksum(client, host, there):
@@ -128,7 +142,7 @@ def test_a_link_in_the_way_leads_nowhere(client, host, world, there):
         (there / name).symlink_to(target)
         world.user.own(there / name)
     up(client, here, there)
-    assert picture(there) == picture(here)
+    assert picture(there, client) == picture(here, client)
     assert os.listdir(outside) == []
     assert (world.user.home / "victim").read_text() == "safe"
 

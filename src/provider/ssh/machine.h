@@ -91,6 +91,7 @@ struct machine {
     struct facts facts;
     const char *program_dir; /* where agents lie; of the provider */
     struct hostagent agent;
+    int gnu_tools; /* find, tar...: 1 there, -1 not, 0 not asked yet; see trees.h */
     int64_t dead_until_ms;
     struct err dead;
     struct list idle_sftp; /* struct sftp.link, see sftp.h */

@@ -9,7 +9,7 @@
 enum {
     SHELL_NO_MAKE = 95,  /* the root could not be made, or nothing in it */
     SHELL_NO_ENTER = 96, /* the root could not be entered */
-    SHELL_NO_TOOL = 97,  /* what the host has for find, tar or rm is not GNU's */
+    SHELL_NO_TOOL = 97,  /* what the host has for a tool does not do what we need */
 };
 
 struct shell {

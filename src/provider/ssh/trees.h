@@ -22,7 +22,19 @@ struct path_feed {
 };
 struct source path_feed_source(struct path_feed *f);
 
-/* The sentence for a host without GNU's tools. */
-int ssh_tree_no_tools(struct err *e);
+/* Whether the host has GNU's find, tar, mv and rm: asked once. 1, 0, or -1. */
+int ssh_tree_has_tools(struct box *b, const struct ctx *ctx, struct err *e) MUST_CHECK;
+
+/* trees_sftp.c: the same without any tools. */
+int sftp_tree_put(struct box *b, const struct ctx *ctx, struct str root,
+                  const struct tree_source *from, struct put_result *out, struct err *e);
+int sftp_tree_get(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
+                  size_t n, const struct tree_sink *to, struct err *e);
+int sftp_tree_prune(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
+                    size_t n, struct prune_result *out, struct err *e);
+/* Fills in the targets of the links among the entries. */
+int sftp_tree_links(struct box *b, const struct ctx *ctx, struct str root,
+                    struct tree_entry *entries, size_t n, struct arena *names, struct err *e)
+    MUST_CHECK;
 
 #endif

@@ -149,7 +149,6 @@ static int run_find(struct listing *l, struct err *e)
     buf_add(&script, S(";t=-;[ -e \"$r\" ]&&t=o;[ -f \"$r\" ]&&t=f;[ -d \"$r\" ]&&t=d;"
                        "printf '%s\\0%s\\0' \"$t\" \"$(readlink -m -- \"$r\" 2>/dev/null)\";"
                        "case $t in -|o)exit 0;;esac;"
-                       "find \"$r\" -maxdepth 0 -printf '' >/dev/null 2>&1||exit 97;"
                        "case $t in f)exec find -H \"$r\" -printf '%y %m %s %T@ \\0\\0';;esac;"
                        "cd -- \"$r\"||exit 96;exec find . -name '" TREE_TEMP_PREFIX "*' -prune "
                        "-o -printf '%y %m %s %T@ %P\\0%l\\0'"));
@@ -158,14 +157,71 @@ static int run_find(struct listing *l, struct err *e)
     if (shell_run(&l->shell, buf_str(&script), NULL, e) < 0) {
         return -1;
     }
-    if (l->shell.code == SHELL_NO_TOOL) {
-        return ssh_tree_no_tools(e);
-    }
     /* 1: some of it could not be read, and is told. */
     if (l->shell.code > 1 || l->n_facts < 2 || l->rest.len > 0 || l->has_head) {
         return shell_fail(&l->shell, "list", e);
     }
     return 0;
+}
+
+/* ---- without find ------------------------------------------------------------------------- */
+
+static int add_found(void *arg, const struct file_info *info, struct err *e)
+{
+    static const char letters[] = {
+        [FILE_REGULAR] = 'f', [FILE_DIR] = 'd', [FILE_SYMLINK] = 'l', [FILE_OTHER] = 'o'};
+    struct listing *l = arg;
+    struct str root = l->req->root;
+    struct buf head own_buf = {0};
+    struct str path = str_skip(info->path, root.len);
+    while (str_starts(path, S("/"))) {
+        path = str_skip(path, 1);
+    }
+    if (str_starts(path_base(path), S(TREE_TEMP_PREFIX))) {
+        return 0;
+    }
+    buf_init(&head, RECORD_MAX);
+    buf_addf(&head, "%c %o %lld %lld ", letters[info->type], (unsigned)info->mode & 07777,
+             (long long)info->size, (long long)info->mtime_s);
+    buf_add(&head, path);
+    return add_entry(l, buf_str(&head), STR_EMPTY, e);
+}
+
+/* The root by itself, then all that is in it, then where links lead. */
+static int run_sftp(struct listing *l, struct err *e)
+{
+    struct box *b = l->shell.box;
+    const struct ctx *ctx = l->shell.ctx;
+    struct list_req all = {.dir = l->req->root, .recursive = true, .max = ENTRIES_MAX};
+    struct file_info root = {0};
+    struct err why = {0};
+    bool more = false;
+    if (ssh_files_plain.stat(b, ctx, l->req->root, &root, &why) < 0) {
+        *e = why;
+        return why.kind == ERR_NOT_FOUND ? 0 : -1;
+    }
+    l->type = root.type == FILE_DIR ? 'd' : root.type == FILE_REGULAR ? 'f' : 'o';
+    root.path = l->req->root;
+    if (l->type == 'o') {
+        return 0;
+    }
+    if (add_found(l, &root, e) < 0 ||
+        (l->type == 'd' && ssh_files_plain.list(b, ctx, &all, add_found, l, &more, e) < 0)) {
+        return -1;
+    }
+    if (more) {
+        return err_set(e, ERR_LIMIT, "the folder on the host holds more files than can be listed");
+    }
+    return sftp_tree_links(b, ctx, l->req->root, l->all, l->n, &l->arena, e);
+}
+
+static int run_list(struct listing *l, struct err *e)
+{
+    int has_tools = ssh_tree_has_tools(l->shell.box, l->shell.ctx, e);
+    if (has_tools < 0) {
+        return -1;
+    }
+    return has_tools > 0 ? run_find(l, e) : run_sftp(l, e);
 }
 
 /* ---- what is left out ------------------------------------------------------------------------ */
@@ -434,7 +490,7 @@ static int fill_facts(struct listing *l, struct tree_facts *out, struct err *e)
 static int list_all(struct listing *l, tree_entry_fn *each, void *arg, struct tree_facts *out,
                     struct err *e)
 {
-    if (run_find(l, e) < 0 || fill_facts(l, out, e) < 0) {
+    if (run_list(l, e) < 0 || fill_facts(l, out, e) < 0) {
         return -1;
     }
     sort(l);

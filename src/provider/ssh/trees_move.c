@@ -12,6 +12,8 @@
 
 #include "base/id.h"
 #include "base/own.h"
+#include "base/thread.h"
+#include "provider/ssh/own.h"
 #include "provider/ssh/tar.h"
 #include "provider/ssh/trees.h"
 #include "tree/apply.h"
@@ -21,11 +23,31 @@
 #define PIECE       (64u << 10)
 #define LIST_MAX    (256u << 20) /* of what a batch's second script is told */
 
-int ssh_tree_no_tools(struct err *e)
+#define TOOLS                                                                                      \
+    "for c in find tar mv rm xargs touch;do $c --version 2>/dev/null|grep -q GNU||exit 97;done;"   \
+    "find / -maxdepth 0 -printf '' >/dev/null 2>&1||exit 97"
+
+int ssh_tree_has_tools(struct box *b, const struct ctx *ctx, struct err *e)
 {
-    return err_set(e, ERR_UNSUPPORTED,
-                   "the host has neither the agent nor GNU's find and tar, one of which is needed "
-                   "to move whole folders; move files one by one");
+    struct machine *m = machine_of(b);
+    struct shell s;
+    lock(&m->lock);
+    int known = m->gnu_tools;
+    unlock(&m->lock);
+    if (known != 0) {
+        return known > 0 ? 1 : 0;
+    }
+    shell_init(&s, b, ctx, STR_EMPTY);
+    int rc = shell_run(&s, S(TOOLS), NULL, e);
+    bool has_them = s.code == 0;
+    shell_fini(&s);
+    if (rc < 0) {
+        return -1;
+    }
+    lock(&m->lock);
+    m->gnu_tools = has_them ? 1 : -1;
+    unlock(&m->lock);
+    return has_them ? 1 : 0;
 }
 
 /* ---- lists of paths ------------------------------------------------------------------------ */
@@ -223,7 +245,7 @@ static int unpack(struct putting *p, struct err *e)
     buf_add(&script, S("LC_ALL=C;export LC_ALL;r="));
     shell_add_path(&script, p->shell.root);
     buf_addf(&script,
-             ";t=%s;tar --version 2>/dev/null|grep -q GNU||exit 97;"
+             ";t=%s;"
              "mkdir -p -- \"$r\"||exit 95;cd -- \"$r\"||exit 96;"
              "find . -maxdepth 1 -name '" TREE_TEMP_PREFIX "*' -mmin +60 -exec rm -rf {} +;"
              "mkdir \"$t\"||exit 95;tar -x -p -f - -C \"$t\" --no-same-owner;c=$?;"
@@ -231,9 +253,6 @@ static int unpack(struct putting *p, struct err *e)
              p->temp);
     if (shell_run(&p->shell, buf_str(&script), &input, e) < 0) {
         return -1;
-    }
-    if (p->shell.code == SHELL_NO_TOOL) {
-        return ssh_tree_no_tools(e);
     }
     return p->shell.code != 0 ? shell_fail(&p->shell, "write to", e) : 0;
 }
@@ -294,7 +313,11 @@ int ssh_tree_put(struct box *b, const struct ctx *ctx, struct str root,
                  const struct tree_source *from, struct put_result *out, struct err *e)
 {
     struct putting p = {.from = from, .result = out};
-    int rc = 0;
+    int rc = ssh_tree_has_tools(b, ctx, e);
+    if (rc <= 0) {
+        return rc < 0 ? -1 : sftp_tree_put(b, ctx, root, from, out, e);
+    }
+    rc = 0;
     *out = (struct put_result){0};
     shell_init(&p.shell, b, ctx, root);
     buf_init(&p.bytes, 1u << 20);
@@ -369,8 +392,7 @@ static int get_all(struct getting *g, struct shell *s, struct err *e)
     struct source input = path_feed_source(&feed);
     struct buf script own_buf = {0};
     buf_init(&script, 64u << 10);
-    buf_add(&script,
-            S("LC_ALL=C;export LC_ALL;tar --version 2>/dev/null|grep -q GNU||exit 97;cd -- "));
+    buf_add(&script, S("LC_ALL=C;export LC_ALL;cd -- "));
     shell_add_path(&script, s->root);
     buf_add(&script, S("||exit 96;exec tar -c -f - --format=gnu --no-recursion --hard-dereference "
                        "--null -T -"));
@@ -380,9 +402,6 @@ static int get_all(struct getting *g, struct shell *s, struct err *e)
     buf_fini(&feed.some);
     if (rc < 0) {
         return -1;
-    }
-    if (s->code == SHELL_NO_TOOL) {
-        return ssh_tree_no_tools(e);
     }
     if (s->code == SHELL_NO_ENTER || !tar_is_done(&g->tar)) {
         return shell_fail(s, "read", e);
@@ -400,8 +419,12 @@ int ssh_tree_get(struct box *b, const struct ctx *ctx, struct str root, const st
 {
     struct getting g = {.to = to, .paths = paths, .n = n};
     struct shell s;
+    int has_tools = n > 0 ? ssh_tree_has_tools(b, ctx, e) : -1;
     if (n == 0) {
         return 0;
+    }
+    if (has_tools <= 0) {
+        return has_tools < 0 ? -1 : sftp_tree_get(b, ctx, root, paths, n, to, e);
     }
     shell_init(&s, b, ctx, root);
     tar_in_init(&g.tar);
@@ -456,6 +479,10 @@ int ssh_tree_prune(struct box *b, const struct ctx *ctx, struct str root, const 
                    size_t n, struct prune_result *out, struct err *e)
 {
     struct path_feed feed = {.paths = paths, .n = n, .backwards = true};
+    int has_tools = ssh_tree_has_tools(b, ctx, e);
+    if (has_tools <= 0) {
+        return has_tools < 0 ? -1 : sftp_tree_prune(b, ctx, root, paths, n, out, e);
+    }
     struct source input = path_feed_source(&feed);
     struct removed r = {.result = out};
     struct buf script own_buf = {0};
@@ -466,14 +493,11 @@ int ssh_tree_prune(struct box *b, const struct ctx *ctx, struct str root, const 
     buf_init(&r.line, 64);
     s.out = count_removed;
     s.arg = &r;
-    buf_add(&script,
-            S("LC_ALL=C;export LC_ALL;rm --version 2>/dev/null|grep -q GNU||exit 97;cd -- "));
+    buf_add(&script, S("LC_ALL=C;export LC_ALL;cd -- "));
     shell_add_path(&script, root);
     buf_add(&script, S("||exit 96;exec xargs -0 -r rm -f -d -v --"));
     int rc = shell_run(&s, buf_str(&script), &input, e);
-    if (rc == 0 && s.code == SHELL_NO_TOOL) {
-        rc = ssh_tree_no_tools(e);
-    } else if (rc == 0 && s.code == SHELL_NO_ENTER) {
+    if (rc == 0 && s.code == SHELL_NO_ENTER) {
         rc = shell_fail(&s, "remove from", e);
     } else if (rc == 0) {
         rc = check_removed(&s, e);
