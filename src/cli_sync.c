@@ -79,7 +79,7 @@ static int print_plan(const struct cli *cli, struct session *s, const struct syn
     buf_addf(&out,
              "%llu files to send (%.*s), %llu folders to make, %llu unchanged, %llu files and %llu "
              "folders to delete; nothing was changed\n",
-             (unsigned long long)(n->files + n->links),
+             (unsigned long long)n->files + n->links,
              STR_ARG(cli_size(&s->arena, (int64_t)n->bytes)), (unsigned long long)n->dirs,
              (unsigned long long)n->unchanged, (unsigned long long)n->delete_files,
              (unsigned long long)n->delete_dirs);
@@ -161,7 +161,7 @@ static int say_done(const struct cli *cli, struct session *s, const struct sync_
     }
     buf_init(&out, PRINT_BYTES);
     buf_addf(&out, "%llu files %s (%.*s), %llu unchanged",
-             (unsigned long long)(r->done.files + r->done.links),
+             (unsigned long long)r->done.files + r->done.links,
              job->direction == SYNC_UP ? "sent" : "fetched",
              STR_ARG(cli_size(&s->arena, (int64_t)r->done.bytes)),
              (unsigned long long)r->done.unchanged);
@@ -197,8 +197,8 @@ int cli_sync(const struct cli *cli, struct session *s, struct box *box, struct s
         status =
             cli_fail(cli, EXIT_FAILURE,
                      "%s; %llu of %llu files are there, and the same command goes on from here",
-                     e.msg, (unsigned long long)(result.done.files + result.done.links),
-                     (unsigned long long)(sync_plan_counts(p)->files + sync_plan_counts(p)->links));
+                     e.msg, (unsigned long long)result.done.files + result.done.links,
+                     (unsigned long long)sync_plan_counts(p)->files + sync_plan_counts(p)->links);
     } else {
         bar_clear(&m.bar);
         status = say_done(cli, s, p, job, &result, clock_mono_ms() - m.bar.started_ms);

@@ -215,7 +215,7 @@ static void near_target(const struct look *l, struct str target, const struct st
     if (!S_ISREG(st->st_mode) || !l->job->checksum) {
         return;
     }
-    arena_init(&a, 2 * TREE_PATH_MAX);
+    arena_init(&a, (size_t)2 * TREE_PATH_MAX);
     fd = local_open(arena_cstr(&a, target), O_RDONLY | O_NONBLOCK);
     if (fd >= 0) {
         (void)!near_entry(l, fd, out, &ignored);

@@ -120,7 +120,7 @@ static int refuse(const struct roots *r, struct str path, struct err *e)
     buf_init(&now, 256);
     buf_init(&line, 256);
     add_roots(&now, r);
-    add_quoted(&line, str_head(path, 2 * SHOWN_PATH));
+    add_quoted(&line, str_head(path, (size_t)2 * SHOWN_PATH));
     return err_set(e, ERR_DENIED,
                    "%.*s is outside of the folders that may be synced%s (%s). To allow it, "
                    "the user adds allowed_roots = [%s] below [sync] in %.*s (key "

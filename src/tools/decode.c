@@ -211,10 +211,10 @@ static void set_fallback(const struct param *p, void *at)
     }
 }
 
-static int decode_objects(const struct param *p, json_t *v, struct arena *a, struct object_list *to,
-                          struct err *e);
+typedef int set_fn(const struct param *p, json_t *v, struct arena *a, void *at, struct err *e);
 
-static int set_value(const struct param *p, json_t *v, struct arena *a, void *at, struct err *e)
+/* All but objects, in which there are no more of them. */
+static int set_plain(const struct param *p, json_t *v, struct arena *a, void *at, struct err *e)
 {
     switch (p->type) {
     case PARAM_STRING: return decode_string(p, v, a, at, e);
@@ -224,7 +224,7 @@ static int set_value(const struct param *p, json_t *v, struct arena *a, void *at
     case PARAM_SIZE: return decode_size(p, v, a, at, e);
     case PARAM_STRINGS: return decode_strings(p, v, a, at, e);
     case PARAM_ENV: return decode_env(p, v, a, at, e);
-    case PARAM_OBJECTS: return decode_objects(p, v, a, at, e);
+    case PARAM_OBJECTS: break;
     }
     return err_set(e, ERR_BUG, "%s has a type that nothing decodes", p->name);
 }
@@ -273,7 +273,7 @@ static struct str unknown_text(const struct tool *t, json_t *arguments, struct a
 }
 
 static int decode_object(const struct tool *t, json_t *arguments, struct arena *arena, char *args,
-                         struct err *e)
+                         set_fn *set, struct err *e)
 {
     for (size_t i = 0; i < t->n_params; i++) {
         set_fallback(&t->params[i], args + t->params[i].offset);
@@ -283,7 +283,7 @@ static int decode_object(const struct tool *t, json_t *arguments, struct arena *
         json_t *v = js_get(arguments, p->name);
 
         if (given(p, v)) {
-            if (set_value(p, v, arena, args + p->offset, e) < 0) {
+            if (set(p, v, arena, args + p->offset, e) < 0) {
                 return -1;
             }
         } else if (p->required && !any_given(t, arguments, p->offset)) {
@@ -315,12 +315,17 @@ static int decode_objects(const struct param *p, json_t *v, struct arena *a, str
             return err_set(e, ERR_INVALID, "%s[%zu] must be an object, not %s", p->name, i,
                            decode_type_name(item));
         }
-        if (decode_object(&fields, item, a, items + i * p->fields_size, e) < 0) {
+        if (decode_object(&fields, item, a, items + (i * p->fields_size), set_plain, e) < 0) {
             return err_wrap(e, "%s[%zu]", p->name, i);
         }
     }
     *to = (struct object_list){.items = items, .n = n};
     return 0;
+}
+
+static int set_value(const struct param *p, json_t *v, struct arena *a, void *at, struct err *e)
+{
+    return p->type == PARAM_OBJECTS ? decode_objects(p, v, a, at, e) : set_plain(p, v, a, at, e);
 }
 
 const void *tool_decode(const struct tool *t, json_t *arguments, struct arena *arena, struct err *e)
@@ -339,5 +344,5 @@ const void *tool_decode(const struct tool *t, json_t *arguments, struct arena *a
                       decode_type_name(arguments));
         return NULL;
     }
-    return decode_object(t, arguments, arena, args, e) < 0 ? NULL : args;
+    return decode_object(t, arguments, arena, args, set_value, e) < 0 ? NULL : args;
 }

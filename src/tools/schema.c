@@ -42,9 +42,9 @@ static json_t *schema_default(const struct param *p)
     return NULL;
 }
 
-static json_t *schema_object(const struct param *params, size_t n);
+typedef json_t *schema_fn(const struct param *p);
 
-static json_t *schema_param(const struct param *p)
+static json_t *schema_plain(const struct param *p)
 {
     json_t *o = json_pack("{s:s}", "type", schema_type(p->type));
     json_t *fallback = p->required ? NULL : schema_default(p);
@@ -55,9 +55,6 @@ static json_t *schema_param(const struct param *p)
     }
     if (p->type == PARAM_STRINGS) {
         (void)json_object_set_new(o, "items", json_pack("{s:s}", "type", "string"));
-    }
-    if (p->type == PARAM_OBJECTS) {
-        (void)json_object_set_new(o, "items", schema_object(p->fields, p->n_fields));
     }
     if (p->type == PARAM_ENV) {
         (void)json_object_set_new(o, "additionalProperties", json_pack("{s:s}", "type", "string"));
@@ -73,7 +70,7 @@ static json_t *schema_param(const struct param *p)
     return o;
 }
 
-static json_t *schema_object(const struct param *params, size_t n)
+static json_t *schema_object(const struct param *params, size_t n, schema_fn *schema_of)
 {
     json_t *properties = json_object();
     json_t *required = json_array();
@@ -85,7 +82,7 @@ static json_t *schema_object(const struct param *params, size_t n)
         if (p->hidden) {
             continue;
         }
-        (void)json_object_set_new(properties, p->name, schema_param(p));
+        (void)json_object_set_new(properties, p->name, schema_of(p));
         if (p->required) {
             (void)json_array_append_new(required, json_string(p->name));
         }
@@ -97,7 +94,18 @@ static json_t *schema_object(const struct param *params, size_t n)
     return schema;
 }
 
+/* In objects there are no more of them. */
+static json_t *schema_param(const struct param *p)
+{
+    json_t *o = schema_plain(p);
+
+    if (p->type == PARAM_OBJECTS) {
+        (void)json_object_set_new(o, "items", schema_object(p->fields, p->n_fields, schema_plain));
+    }
+    return o;
+}
+
 json_t *tool_schema(const struct tool *t)
 {
-    return schema_object(t->params, t->n_params);
+    return schema_object(t->params, t->n_params, schema_param);
 }

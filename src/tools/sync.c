@@ -214,7 +214,8 @@ static int hand_over(struct syncing *s, const struct sync_plan *p, struct str id
         return -1;
     }
     s->out = transfer_answer(&started, !s->background);
-    (void)json_object_set_new(s->out, "files", json_integer((json_int_t)(n->files + n->links)));
+    (void)json_object_set_new(s->out, "files",
+                              json_integer((json_int_t)n->files + (json_int_t)n->links));
     (void)json_object_set_new(s->out, "bytes", json_integer((json_int_t)n->bytes));
     return 0;
 }
@@ -235,8 +236,8 @@ static int apply_now(struct syncing *s, struct sync_plan *p, struct box *b, stru
         return err_wrap(e,
                         "the sync ended after %llu of %llu files; what arrived is whole, and the "
                         "same call goes on from there",
-                        (unsigned long long)(done->files + done->links),
-                        (unsigned long long)(n->files + n->links));
+                        (unsigned long long)done->files + done->links,
+                        (unsigned long long)n->files + n->links);
     }
     s->out = sync_answer_done(p, s->job, &result, clock_mono_ms() - s->started_ms);
     return 0;
