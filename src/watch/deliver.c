@@ -22,7 +22,7 @@
 
 #define DUE_AT_ONCE   64
 #define ENV_TEXT_MAX  (100u << 10) /* of one variable: execve takes 128 KiB */
-#define FIRST_PAUSE_S 10
+#define FIRST_PAUSE_S 2
 #define PAUSE_MAX_S   3600
 
 struct deliverer {

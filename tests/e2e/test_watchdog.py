@@ -2,14 +2,12 @@
 import contextlib
 import hashlib
 import hmac
-import http.server
 import json
 import os
 import pathlib
-import signal
 import shutil
+import signal
 import subprocess
-import threading
 import time
 
 import pytest
@@ -17,99 +15,17 @@ import pytest
 import ssh_servers
 from host import is_running, wait_until
 from mcp_client import ToolFailed
+from watching import BOTH, Spot, hook, on, resuming, spot  # noqa: F401
 
 pytestmark = pytest.mark.only_tiers("root")
-
-
-class Spot:
-    """A client whose active box is a place for tasks, and a watchdog that looks often."""
-
-    def __init__(self, host, world=None):
-        self.host, self.world = host, world
-        self.env = ssh_servers.hosts(world.entry(world.server)) if world else {}
-        self.client = self.new_client()
-        if not world:
-            self.client.tool("create_sandbox", name="work")
-
-    def new_client(self):
-        return self.host.server(env=self.env)
-
-    def start(self, command, name, **more):
-        more.setdefault("interval_s", 1)
-        more.setdefault("notify_local", False)
-        return self.client.tool("exec_bash_background", command=command, session_name=name, **more)
-
-    def events(self, watch_id=0):
-        got = self.client.tool("list_background_watch_events", watch_id=watch_id, limit=200)["events"]
-        return list(reversed(got))
-
-    def types(self, watch_id):
-        return [event["event_type"] for event in self.events(watch_id)]
-
-    def watch(self, watch_id):
-        return self.client.tool("get_background_watch", watch_id=watch_id)["watch"]
-
-    def until(self, watch_id, status, timeout=40):
-        assert wait_until(lambda: self.watch(watch_id)["status"] == status, timeout), (
-            self.watch(watch_id), self.types(watch_id), self.host.stderr())
-        return self.watch(watch_id)
-
-    def bash(self, command):
-        return self.client.bash(command, timeout_s=30)["stdout"]
-
-    def interrupt(self, name):
-        """As a machine that goes down: nobody of the task can say a word."""
-        self.bash(f"d=$(cat ~/.anybox/tasks/{name}); for f in pid job; do"
-                  " read run pid born <$d/$f; kill -KILL $pid; done; "
-                  f"tmux kill-session -t ={name} 2>/dev/null; true")
-
-
-@pytest.fixture(params=("local", "ssh"))
-def spot(request, host):
-    if request.param == "local":
-        yield Spot(host)
-        return
-    if shutil.which("tmux") is None:
-        pytest.skip("tmux is not installed")
-    world = request.getfixturevalue("world")
-    yield Spot(host, world)
-    host.end_watchdog()
-    subprocess.run(["pkill", "-KILL", "-u", world.user.name], check=False)
-    for name in ".codex_logs", ".anybox", "wd":
-        shutil.rmtree(world.user.home / name, ignore_errors=True)
-
-
-class Hook(http.server.BaseHTTPRequestHandler):
-    """Takes events; refuses the first ones."""
-
-    def do_POST(self):  # noqa: N802
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.seen.append((dict(self.headers), body))
-        self.send_response(503 if len(self.server.seen) <= self.server.refuse else 204)
-        self.end_headers()
-
-    def log_message(self, *args):
-        pass
-
-
-@contextlib.contextmanager
-def hook(refuse=0):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
-    server.seen, server.refuse = [], refuse
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server, f"http://127.0.0.1:{server.server_address[1]}/hook"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 # ---- watching ----------------------------------------------------------------------------------
 
 
+@on("ssh")
 def test_an_end_is_an_event_and_a_file(spot):
-    began = spot.start("echo working; sleep 2; exit 7", "train", watch_name="Training", run_id="r-1",
+    began = spot.start("echo working; sleep 1; exit 7", "train", watch_name="Training", run_id="r-1",
                        metadata_json='{"a": [1]}')
     watch = spot.until(began["watch_id"], "completed")
     assert watch["last_exit_code"] == 7 and watch["last_state"] == "completed"
@@ -125,26 +41,19 @@ def test_an_end_is_an_event_and_a_file(spot):
     assert spot.client.tool("check_background_task", watch_id=began["watch_id"])["exit_code"] == 7
 
 
+@on("ssh")
 def test_an_interruption_is_told_once_and_nothing_is_started_unasked(spot):
     began = spot.start("sleep 300", "lost")
     assert wait_until(lambda: spot.watch(began["watch_id"])["last_state"] == "running", 30)
     spot.interrupt("lost")
     assert wait_until(lambda: "interrupted" in spot.types(began["watch_id"]), 30)
-    time.sleep(3)
+    seen = spot.watch(began["watch_id"])["last_checked_ts"]
+    assert wait_until(lambda: spot.watch(began["watch_id"])["last_checked_ts"] > seen + 1, 30)
     assert spot.types(began["watch_id"]) == ["interrupted"]
     assert spot.watch(began["watch_id"])["status"] == "active"
 
 
-def resuming(spot, name, **more):
-    """A job in two shards that counts its own runs; the second half needs the checkpoint."""
-    spot.bash("mkdir -p ~/wd")
-    job = "echo $$ >>~/wd/runs; echo 1 >~/wd/ck; sleep 300"
-    resume = "echo resumed >>~/wd/runs; cat ~/wd/ck; sleep 1; echo done >>~/wd/runs"
-    more.setdefault("resume_delay_s", 0)
-    return spot.start(job, name, cwd="~/wd", auto_resume=True, resume_command=resume,
-                      checkpoint_path="~/wd/ck", checkpoint_format="json", **more)
-
-
+@BOTH
 def test_an_interrupted_job_goes_on_from_its_checkpoint_once(spot):
     began = resuming(spot, "again")
     assert wait_until(lambda: spot.bash("cat ~/wd/ck 2>/dev/null; true") == "1\n", 30)
@@ -158,8 +67,12 @@ def test_an_interrupted_job_goes_on_from_its_checkpoint_once(spot):
     assert started["payload"]["resume_attempt"] == 1 and started["payload"]["checkpoint_text"] == "1\n"
     log = spot.bash(f"cat {began['log_file']}")
     assert log.count("== session: again") == 2 and log.rstrip().endswith("EXIT_CODE=0")
+    for known in ({"tmux_session": "again"}, {"watch_id": began["watch_id"]}):  # the run that was resumed
+        task = spot.client.tool("check_background_task", **known)
+        assert (task["status"], task["exit_code"]) == ("exited", 0) and "1\n" in task["log_tail"]
 
 
+@on("ssh")
 def test_a_job_that_finished_is_never_started_again(spot):
     began = resuming(spot, "fin")
     spot.client.tool("cancel_background_task", tmux_session="fin")
@@ -184,6 +97,7 @@ def test_no_attempt_left_is_an_end(spot):
                                              "resume_exhausted"]
 
 
+@on("ssh")
 def test_a_later_run_of_the_name_ends_the_watch(spot):
     began = spot.start("true", "same", interval_s=300)
     spot.until(began["watch_id"], "completed")
@@ -220,8 +134,9 @@ def test_progress_log_and_checkpoint_are_read_live(spot):
     assert check["checkpoint"]["parsed"] == {"step": 4} and "file_result" in check
 
 
+@on("ssh")
 def test_a_task_that_runs_can_be_watched_later(spot):
-    began = spot.start("sleep 2; exit 4", "later", watch=False)
+    began = spot.start("sleep 1; exit 4", "later", watch=False)
     assert "watch_id" not in began
     watched = spot.client.tool("watch_background_task", tmux_session="later", interval_s=1,
                                notify_local=False)
@@ -280,6 +195,7 @@ def descriptors(pid):
 # ---- the process -------------------------------------------------------------------------------
 
 
+@on("ssh")
 def test_it_survives_its_clients_and_holds_nothing_of_theirs(spot):
     began = spot.start("sleep 3; exit 5", "alone")
     pid = spot.host.watchdog_pid()
@@ -307,6 +223,7 @@ def test_only_one_runs(spot):
     assert answer["watch_counts"]["active"] == 1
 
 
+@BOTH
 def test_killed_at_any_moment_every_job_still_runs_once(spot):
     spot.bash("mkdir -p ~/wd")
     watches = {}
@@ -337,10 +254,9 @@ def test_killed_at_any_moment_every_job_still_runs_once(spot):
             assert wait_until((spot.host.home / "events" / f"event-{event_id}.json").exists, 20)
 
 
+@on("ssh")
 def test_two_watchdogs_start_it_once(spot, tmp_path):
-    """Two state folders, one host: the host decides."""
-    if spot.world is None:
-        pytest.skip("a local box belongs to one state folder")
+    """Two state folders, one host (a local box belongs to one): the host decides."""
     began = resuming(spot, "both", resume_delay_s=2)
     other = spot.host.server(env={**spot.env, "ANYBOX_HOME": str(tmp_path / "other")})
     watched = other.tool("watch_background_task", tmux_session="both", log_file=began["log_file"],
@@ -364,10 +280,7 @@ def test_a_host_that_goes_and_comes_back(host, world):
     if shutil.which("tmux") is None:
         pytest.skip("tmux is not installed")
     server = world.sshd()
-    spot = Spot.__new__(Spot)
-    spot.host, spot.world = host, world
-    spot.env = ssh_servers.hosts(world.entry(server))
-    spot.client = spot.new_client()
+    spot = Spot(host, world, server)  # noqa: F811
     began = spot.start("sleep 300", "away", alert_after_failures=2)
     assert wait_until(lambda: spot.watch(began["watch_id"])["last_state"] == "running", 30)
     server.stop()
@@ -391,19 +304,21 @@ def test_a_sandbox_that_ends_ends_its_watches(host):
 # ---- bad input ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wrong, words", [
+WRONG = (
     ({"interval_s": 0}, "interval_s"),
     ({"resume_plan_json": "{"}, "resume_plan_json is not JSON"),
     ({"metadata_json": "[1]"}, "metadata_json must be a JSON object"),
     ({"webhook_url": "gopher://x"}, "http:// or https://"),
     ({"auto_resume": True}, "resume_command"),
     ({"checkpoint_format": "xml"}, "text or json"),
-])
-def test_a_wrong_watch_is_an_error_before_anything_runs(host, wrong, words):
-    spot = Spot(host)
-    with pytest.raises(ToolFailed, match=words):
-        spot.start("echo ran", "wrong", **wrong)
-    assert spot.bash("ls -a ~ /workspace") .count(".codex_logs") == 0
+)
+
+
+def test_a_wrong_watch_is_an_error_before_anything_runs(spot):
+    for wrong, words in WRONG:
+        with pytest.raises(ToolFailed, match=words):
+            spot.start("echo ran", "wrong", **wrong)
+    assert spot.bash("ls -a ~ /workspace").count(".codex_logs") == 0
     assert spot.client.tool("list_background_watches")["watches"] == []
 
 
