@@ -132,14 +132,12 @@ static void bind_order(sqlite3_stmt *stmt, const struct watch_order *o)
     }
 }
 
-int store_add_watch(struct store *s, const struct watch_order *order, struct str task_run,
-                    int64_t *out, struct err *e)
+int watch_sql_add(struct store *s, const struct watch_order *order, struct str task_run,
+                  int64_t *out, struct err *e)
 {
-    LOCKED(&s->lock);
     sqlite3_stmt *stmt own_stmt = NULL;
 
-    if (db_open(s, e) < 0 ||
-        db_prepare(s,
+    if (db_prepare(s,
                    "INSERT INTO watches (owner, box_id, box_name, run_id, name, session, log_file, "
                    "cwd, launch_command, resume_command, resume_plan, metadata, checkpoint_path, "
                    "checkpoint_format, checkpoint_command, webhook_url, event_command, interval_s, "
@@ -158,6 +156,14 @@ int store_add_watch(struct store *s, const struct watch_order *order, struct str
     }
     *out = sqlite3_last_insert_rowid(s->db);
     return 0;
+}
+
+int store_add_watch(struct store *s, const struct watch_order *order, struct str task_run,
+                    int64_t *out, struct err *e)
+{
+    LOCKED(&s->lock);
+
+    return db_open(s, e) < 0 ? -1 : watch_sql_add(s, order, task_run, out, e);
 }
 
 /* ---- looking --------------------------------------------------------------------- */
@@ -326,8 +332,9 @@ static void bind_memory(sqlite3_stmt *stmt, const struct watch_memory *m)
     db_bind_int(stmt, 14, m->next_check_s);
 }
 
-static int update(struct store *s, const struct watch_row *seen, const struct watch_memory *memory,
-                  const struct watch_words *words, bool has_events, struct err *e)
+int watch_sql_update(struct store *s, const struct watch_row *seen,
+                     const struct watch_memory *memory, const struct watch_words *words,
+                     bool has_events, struct err *e)
 {
     sqlite3_stmt *stmt own_stmt = NULL;
 
@@ -362,7 +369,7 @@ static int step(struct store *s, const struct watch_row *seen, const struct watc
                 const struct watch_words *words, struct new_event *events, size_t n, bool *stored,
                 struct err *e)
 {
-    int rc = update(s, seen, memory, words, n > 0, e);
+    int rc = watch_sql_update(s, seen, memory, words, n > 0, e);
 
     *stored = rc > 0;
     for (size_t i = 0; i < n && rc > 0; i++) {

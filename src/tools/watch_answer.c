@@ -6,6 +6,7 @@
 #include "tools/task_answer.h"
 #include "watch/daemon.h"
 #include "watch/hosts.h"
+#include "watch/legacy.h"
 #include "watch/service.h"
 #include "watch/state.h"
 
@@ -79,6 +80,21 @@ int watch_reachable(struct call *c, struct str box_id, bool persist, struct err 
                    STR_ARG(name));
 }
 
+void watch_take_over(struct call *c)
+{
+    bool started;
+    struct err e;
+    size_t n = 0;
+
+    if (c->scope->owner.len > 0) {
+        return;
+    }
+    if (legacy_import(c->services, &n, &e) < 0 ||
+        (n > 0 && watchdog_ensure(c->services, c->ctx, &started, &e) < 0)) {
+        log_line(LOG_WARN, "watch", "%s", e.msg);
+    }
+}
+
 int watch_add(struct call *c, const struct watch_args *args, struct watch_order *order,
               struct str task_run, json_t *out, struct err *e)
 {
@@ -102,6 +118,7 @@ int watch_add(struct call *c, const struct watch_args *args, struct watch_order 
 
 int watch_get(struct call *c, int64_t id, struct watch_row *out, struct err *e)
 {
+    watch_take_over(c);
     return store_get_watch(c->services->store, c->ctx->arena, &c->scope->owner, id, out, e);
 }
 

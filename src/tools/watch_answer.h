@@ -67,6 +67,8 @@ int watch_check(struct call *c, const struct watch_args *args, struct str sessio
                 struct watch_order *out, struct err *e) MUST_CHECK;
 /* Can the watchdog reach this box? It keeps a host for it where that is needed and allowed. */
 int watch_reachable(struct call *c, struct str box_id, bool persist, struct err *e) MUST_CHECK;
+/* The watches of a remote-sandbox-mcp on this machine go on here: once, for who sits at it. */
+void watch_take_over(struct call *c);
 /* Makes the watch, sees to a watchdog, and adds watch_id to the answer (and watchdog_setup, or
  * a warning). */
 int watch_add(struct call *c, const struct watch_args *args, struct watch_order *order,

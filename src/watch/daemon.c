@@ -13,10 +13,12 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "store/watches.h"
 #include "watch/daemon_own.h"
 #include "watch/deliver.h"
 #include "watch/hosts.h"
+#include "watch/legacy.h"
 #include "watch/round.h"
 
 #define HEARTBEAT_S 30
@@ -159,6 +161,7 @@ static uint64_t stamp(const struct config *c)
         all = all * 31 + stamp_of(&a, str_trim(str_cut(rest, ',', &rest)));
     }
     all = all * 31 + stamp_of(&a, c->file);
+    all = all * 31 + stamp_of(&a, path_join(&a, legacy_folder(c, &a), S("config.json")));
     return all * 31 + stamp_of(&a, arena_printf(&a, "%.*s/watch_hosts", STR_ARG(c->state_dir)));
 }
 
@@ -252,11 +255,23 @@ static int live(const struct services *s, const struct watchdog_flags *how, stru
     return rc;
 }
 
+/* Nobody's watches wait for what cannot be read of another program's. */
+static void import(const struct services *s)
+{
+    struct err e;
+    size_t n;
+
+    if (legacy_import(s, &n, &e) < 0) {
+        log_line(LOG_WARN, "watch", "%s", e.msg);
+    }
+}
+
 static int init_services(struct services *s, const struct config_flags *flags,
                          struct config *config, struct err *e)
 {
     config_load(config, flags);
     watch_hosts_add(config);
+    legacy_hosts_add(config);
     return services_init_with(s, config, e);
 }
 
@@ -274,6 +289,9 @@ int watchdog_run(const struct config_flags *flags, const struct watchdog_flags *
         if (rc == 0 && locked < 0) {
             locked = take_lock(&s, e);
             rc = locked < 0 ? -1 : 0;
+        }
+        if (rc == 0) {
+            import(&s);
         }
         rc = rc < 0 ? -1 : live(&s, how, cancel, e);
         services_fini(&s);

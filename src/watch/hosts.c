@@ -106,17 +106,7 @@ static int add_one(struct config *c, int dir, const char *file, struct err *e)
         host_unpack(&c->arena, &bytes, &host, e) < 0) {
         return -1;
     }
-    if (host_of(c, host.name) != NULL || c->n_hosts >= CONFIG_HOSTS_MAX) {
-        return 0;
-    }
-    struct config_host *hosts = arena_alloc(&c->arena, c->n_hosts + 1, sizeof(*hosts));
-    if (c->n_hosts > 0) {
-        memcpy(hosts, c->hosts, c->n_hosts * sizeof(*hosts));
-    }
-    hosts[c->n_hosts] = host;
-    c->hosts = hosts;
-    c->n_hosts++;
-    return 0;
+    return host_of(c, host.name) != NULL ? 0 : host_add(c, &host, e);
 }
 
 static void close_dir(DIR **d)

@@ -19,6 +19,7 @@
 #include "watch/checkpoint.h"
 #include "watch/deliver.h"
 #include "watch/event.h"
+#include "watch/legacy.h"
 #include "watch/order.h"
 
 #define GROUP_MS      120000
@@ -195,6 +196,51 @@ static enum watch_resume outcome_of(int rc, const struct err *e)
                : RESUME_FAILED;
 }
 
+/* Who asks for the task by its name means this run from now on, as after tasks_start(). The
+ * watch does not depend on it. */
+static void note_run(struct group *g, const struct watch_row *w, struct str command)
+{
+    const struct task_row row = {
+        .id = w->words.next_run,
+        .owner = w->order.owner,
+        .box_id = w->order.box_id,
+        .name = w->order.session,
+        .command = task_head(&g->arena, command),
+        .state = S("starting"),
+        .exit_code = -1,
+        .created_ms = clock_wall_ms(),
+    };
+    struct err e;
+
+    if (store_add_task(g->r->services->store, &row, &e) < 0) {
+        complain(w, &e);
+    }
+}
+
+static void forget_run(struct group *g, const struct watch_row *w, struct str run)
+{
+    struct err e;
+
+    if (run.len > 0 && !str_eq(run, w->words.task_run) &&
+        store_drop_task(g->r->services->store, run, &e) < 0) {
+        complain(w, &e);
+    }
+}
+
+static void note_outcome(struct group *g, const struct watch_row *w, enum watch_resume outcome,
+                         const struct task_begun *begun)
+{
+    struct err e;
+
+    if (outcome == RESUME_FAILED || outcome == RESUME_NOT_NEEDED) {
+        forget_run(g, w, w->words.next_run);
+    } else if (outcome == RESUME_STARTED &&
+               store_task_begun(g->r->services->store, w->words.next_run, begun->log, begun->dir,
+                                &e) < 0) {
+        complain(w, &e);
+    }
+}
+
 static void resume(struct group *g, struct box *b, const struct ctx *ctx, struct watch_row *w)
 {
     const struct task_order order = {
@@ -209,8 +255,11 @@ static void resume(struct group *g, struct box *b, const struct ctx *ctx, struct
     struct watch_step step;
     struct task_begun begun;
     struct err e = {0}, why = {0};
-    int rc = task_start(b, ctx, &order, w->words.next_run, &begun, &why);
+    int rc;
 
+    note_run(g, w, order.command);
+    rc = task_start(b, ctx, &order, w->words.next_run, &begun, &why);
+    note_outcome(g, w, outcome_of(rc, &why), &begun);
     watch_resumed(&rules, &w->memory, outcome_of(rc, &why), clock_wall_ms() / 1000, &step);
     if (rc == 0) {
         w->words.task_run = w->words.next_run;
@@ -273,6 +322,7 @@ static void step_watch(struct group *g, struct box *b, const struct ctx *ctx, st
 
     watch_step(&rules, &w->memory, look, clock_wall_ms() / 1000, &step);
     if (step.resume) {
+        forget_run(g, w, w->words.next_run); /* an attempt that never came to anything */
         id_hex(run, (TASK_RUN_SIZE - 1) / 2);
         w->words.next_run = arena_str(&g->arena, str_from(run));
     }
@@ -330,6 +380,14 @@ static int look_at_all(struct group *g, struct box *b, const struct ctx *ctx, st
     return 0;
 }
 
+/* Another watchdog, whose watch it was, still cares for it. Asked only where it matters. */
+static bool is_others(const struct group *g, const struct watch_row *w,
+                      const struct watch_look *look)
+{
+    return look->found == FOUND_INTERRUPTED && w->order.auto_resume && legacy_is_its(w) &&
+           legacy_in_charge(g->r->services->config, clock_wall_ms() / 1000);
+}
+
 static void look_at_group(struct group *g, const struct ctx *ctx)
 {
     struct scope scope;
@@ -348,6 +406,7 @@ static void look_at_group(struct group *g, const struct ctx *ctx)
 
         if (rc == 0) {
             judge(w, &g->seen[i], &look);
+            look.is_others = is_others(g, w, &look);
             take_in(g, w, &g->seen[i], &look);
             checkpoint_read(b, ctx, w);
         } else {
