@@ -101,6 +101,31 @@ static int uninstall(struct cli *cli, struct session *s, struct err *e)
     return cli_print(cli, &text);
 }
 
+/* For those whose manager we cannot ask, or who keep such files elsewhere. */
+static int print_text(struct cli *cli, struct session *s,
+                      int (*make)(const struct service_spec *, struct buf *, struct err *),
+                      struct err *e)
+{
+    struct service_spec spec;
+    struct buf text own_buf = {0};
+
+    buf_init(&text, 1u << 16);
+    if (service_spec_of(s->services.config, &s->arena, &spec, e) < 0 || make(&spec, &text, e) < 0) {
+        return cli_fail(cli, EXIT_FAILURE, "%s", e->msg);
+    }
+    return cli_print(cli, &text);
+}
+
+static int unit(struct cli *cli, struct session *s, struct err *e)
+{
+    return print_text(cli, s, service_unit_text, e);
+}
+
+static int plist(struct cli *cli, struct session *s, struct err *e)
+{
+    return print_text(cli, s, service_plist_text, e);
+}
+
 static int with_session(struct cli *cli, int (*fn)(struct cli *, struct session *, struct err *))
 {
     struct session s own_session = {0};
@@ -111,6 +136,14 @@ static int with_session(struct cli *cli, int (*fn)(struct cli *, struct session 
     }
     return fn(cli, &s, &e);
 }
+
+static const struct {
+    struct str word;
+    int (*fn)(struct cli *, struct session *, struct err *);
+} words[] = {
+    {{"start", 5}, start},         {{"status", 6}, status}, {{"install", 7}, install},
+    {{"uninstall", 9}, uninstall}, {{"unit", 4}, unit},     {{"plist", 5}, plist},
+};
 
 int cmd_watchdog(struct cli *cli, int argc, char **argv)
 {
@@ -127,7 +160,8 @@ int cmd_watchdog(struct cli *cli, int argc, char **argv)
         int at = cli_options(cli, opts, COUNTOF(opts), argc, argv, &exit_status);
 
         return at < 0 ? exit_status
-                      : cli_misused(cli, "say what: run, start, status, install or uninstall");
+                      : cli_misused(
+                            cli, "say what: run, start, status, install, uninstall, unit or plist");
     }
     int at = cli_options(cli, opts, COUNTOF(opts), argc - 1, argv + 1, &exit_status);
     if (at < 0) {
@@ -140,17 +174,11 @@ int cmd_watchdog(struct cli *cli, int argc, char **argv)
     if (str_eq(word, S("run"))) {
         return run(cli, &how);
     }
-    if (str_eq(word, S("start"))) {
-        return with_session(cli, start);
+    for (size_t i = 0; i < COUNTOF(words); i++) {
+        if (str_eq(word, words[i].word)) {
+            return with_session(cli, words[i].fn);
+        }
     }
-    if (str_eq(word, S("status"))) {
-        return with_session(cli, status);
-    }
-    if (str_eq(word, S("install"))) {
-        return with_session(cli, install);
-    }
-    if (str_eq(word, S("uninstall"))) {
-        return with_session(cli, uninstall);
-    }
-    return cli_misused(cli, "\"%s\" is not run, start, status, install or uninstall", argv[1]);
+    return cli_misused(cli, "\"%s\" is not run, start, status, install, uninstall, unit or plist",
+                       argv[1]);
 }

@@ -121,7 +121,7 @@ static const struct command commands[] = {
     {"tools", "[--markdown | --json]", "The tools that agents get, as documentation", "",
      cmd_tools},
     {"config", "[--markdown]", "The settings, what they mean and their values now", "", cmd_config},
-    {"watchdog", "run | start | status | install | uninstall",
+    {"watchdog", "run | start | status | install | uninstall | unit | plist",
      "Look after long jobs: events, and starting them again",
      "One process for each state folder, which outlives every client. It starts by itself with the\n"
      "first watch; `install` makes it a service of yours (systemd, launchd) that survives a restart\n"
@@ -130,7 +130,9 @@ static const struct command commands[] = {
      "    --loop-sleep S    look for new watches every S seconds (5)\n"
      "    --exit-when-idle  end after ten minutes with nothing to watch\n"
      "  start               in the background, unless one runs\n"
-     "  status              does it run, and what does it watch\n",
+     "  status              does it run, and what does it watch\n"
+     "  install, uninstall  the service\n"
+     "  unit, plist         print what systemd or launchd would be given\n",
      cmd_watchdog},
     {"transfer-worker", "--task-id N", "Go on with a sync in the background that has ended early",
      "Servers start it for syncs that take long. By hand it resumes the transfer that\n"

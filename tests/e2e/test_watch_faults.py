@@ -1,0 +1,170 @@
+"""The watchdog when things go wrong around it: many at once, full disks, machines that restart,
+webhooks that are away; and what it hands to the managers of services."""
+import contextlib
+import os
+import plistlib
+import shutil
+import signal
+import sqlite3
+import subprocess
+
+import pytest
+
+import ssh_servers
+from host import is_running, wait_until
+from watching import Spot, hook, on, spot  # noqa: F401
+
+pytestmark = pytest.mark.only_tiers("root")
+MANY = 200
+LOOKS = 4  # exchanges that many may take
+
+
+@contextlib.contextmanager
+def counting(world):
+    """Each command that the far machine is asked for starts the user's shell: they are counted."""
+    folder = world.folder / "shell"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    folder.chmod(0o755)
+    count, shell = folder / "count", folder / "sh"
+    count.touch()
+    count.chmod(0o666)
+    shell.write_text(f"#!/bin/bash\necho x >>{count}\nexec /bin/bash \"$@\"\n")
+    shell.chmod(0o755)
+    with world.user.shell(shell):
+        yield lambda: len(count.read_text().split())
+
+
+def copies(host, watch_id, n):
+    """As many watches more, of the same task, none of them looked at yet."""
+    db = sqlite3.connect(host.home / "anybox.db", timeout=20)
+    names = [c[1] for c in db.execute("PRAGMA table_info(watches)") if c[1] != "id"]
+    with db:
+        for i in range(n):
+            db.execute(f"INSERT INTO watches ({','.join(names)}) SELECT {','.join(names)} FROM watches WHERE id = ?",
+                       (watch_id,))
+        db.execute("UPDATE watches SET last_checked_s = 0, next_check_s = 0, state = 0, revision = revision + 1")
+    db.close()
+
+
+def counts(host, where):
+    db = sqlite3.connect(host.home / "anybox.db", timeout=20)
+    n = db.execute(f"SELECT count(*) FROM {where}").fetchone()[0]
+    db.close()
+    return n
+
+
+def test_two_hundred_watches_of_a_host_are_one_round_of_few_exchanges(host, world):
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed")
+    proxy = world.proxy(world.server.port)
+    entry = world.entry(proxy, agent="never")
+    client = host.server(env=ssh_servers.hosts(entry))
+    began = client.tool("exec_bash_background", command="sleep 300", session_name="many", interval_s=3600,
+                        notify_local=False)
+    assert wait_until(lambda: counts(host, "watches WHERE state = 1") == 1, 30)
+    client.close()
+    host.end_watchdog()
+    with counting(world) as asked:
+        copies(host, began["watch_id"], MANY - 1)
+        assert host.run("watchdog", "start").returncode == 0
+        assert wait_until(lambda: counts(host, "watches WHERE state = 1") == MANY, 60)
+        assert 1 <= asked() <= LOOKS + 1, asked()  # and one to get to know the machine
+    host.end_watchdog()
+    world.user.kill_all()
+
+
+@on("ssh")
+def test_a_full_disk_is_waited_for(spot, request):  # noqa: F811
+    """The state folder is full: nothing can be stored, so nothing is told; then everything is."""
+    spot.client.close()
+    shutil.rmtree(spot.host.home, ignore_errors=True)
+    spot.host.home.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m,mode=700", "none", str(spot.host.home)], check=True)
+    request.addfinalizer(lambda: subprocess.run(["umount", "-l", str(spot.host.home)], check=False))
+    spot.client = spot.new_client()
+    began = spot.start("until [ -e ~/wd-go ]; do sleep 0.1; done; rm ~/wd-go; exit 6", "full")
+    assert wait_until(lambda: spot.watch(began["watch_id"])["last_state"] == "running", 30)
+    pid = spot.host.watchdog_pid()
+    with open(spot.host.home / "filler", "wb", buffering=0) as f, contextlib.suppress(OSError):
+        while True:
+            f.write(b"x" * 4096)
+    with open(spot.host.home / "filler2", "wb", buffering=0) as f, contextlib.suppress(OSError):
+        while True:
+            f.write(b"x")
+    spot.bash("touch ~/wd-go")
+    assert wait_until(lambda: "EXIT_CODE=6" in spot.bash(f"tail -n 1 {began['log_file']}"), 20)
+    seen = spot.watch(began["watch_id"])["last_checked_ts"]
+    assert not wait_until(lambda: spot.watch(began["watch_id"])["status"] != "active", 3), seen
+    assert is_running(pid) and spot.host.watchdog_pid() == pid
+    os.unlink(spot.host.home / "filler")
+    os.unlink(spot.host.home / "filler2")
+    assert spot.until(began["watch_id"], "completed")["last_exit_code"] == 6
+    event = spot.events(began["watch_id"])[0]
+    assert wait_until((spot.host.home / "events" / f"event-{event['id']}.json").exists, 40)
+    spot.host.end_watchdog()
+    spot.client.close()
+
+
+@on("ssh")
+def test_after_a_restart_of_the_machine_every_job_goes_on_once(spot):  # noqa: F811
+    spot.bash("mkdir -p ~/wd")
+    watches = {name: spot.start("sleep 300", name, auto_resume=True, resume_delay_s=0, checkpoint_command="echo 1",
+                                resume_command=f"echo x >>~/wd/{name}; sleep 0.2")["watch_id"]
+               for name in ("r0", "r1", "r2")}
+    assert wait_until(lambda: all(spot.watch(w)["last_state"] == "running" for w in watches.values()), 30)
+    spot.world.user.kill_all()  # tmux, jobs, supervisors, connections: all at once
+    for name, watch_id in watches.items():
+        assert spot.until(watch_id, "completed")["resume_attempts"] == 1
+        assert "resume_started" in spot.types(watch_id)
+    client = spot.new_client()
+    for name in watches:
+        assert client.bash(f"cat ~/wd/{name}", timeout_s=30)["stdout"] == "x\n"
+
+
+def test_a_webhook_that_is_away_gets_it_later(spot):  # noqa: F811
+    port = ssh_servers.free_port()
+    began = spot.start("exit 0", "away", webhook_url=f"http://127.0.0.1:{port}/hook")
+    spot.until(began["watch_id"], "completed")
+    assert wait_until(lambda: counts(spot.host, "deliveries WHERE tries > 0") == 1, 30)
+    with hook(port=port) as (server, _):
+        assert wait_until(lambda: server.seen, 60), "it was not tried again"
+        assert server.seen[0][0]["X-Anybox-Delivery"] == str(spot.events(began["watch_id"])[0]["id"])
+        assert wait_until(lambda: counts(spot.host, "deliveries WHERE next_s > 0") == 0, 20)
+        assert len(server.seen) == 1
+
+
+def test_killed_while_a_webhook_is_under_way_it_is_sent_again(spot):  # noqa: F811
+    with hook(hold=1) as (server, url):
+        began = spot.start("exit 0", "cut", webhook_url=url)
+        assert wait_until(lambda: len(server.seen) == 1, 40)
+        os.kill(spot.host.watchdog_pid(), signal.SIGKILL)
+        assert wait_until(lambda: spot.host.watchdog_pid() is None, 10)
+        assert spot.host.run("watchdog", "start").returncode == 0
+        assert wait_until(lambda: len(server.seen) >= 2, 40)
+        assert wait_until(lambda: counts(spot.host, "deliveries WHERE next_s > 0") == 0, 20)
+        numbers = {headers["X-Anybox-Delivery"] for headers, _ in server.seen}
+        assert numbers == {str(spot.events(began["watch_id"])[0]["id"])}
+
+
+# ---- services --------------------------------------------------------------------------------
+
+
+def test_systemd_takes_the_unit(host, tmp_path):
+    text = host.run("watchdog", "unit").stdout
+    assert f"ANYBOX_HOME={host.home}" in text and " watchdog run" in text
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    unit = tmp_path / "anybox-watchdog.service"
+    unit.write_text(text)
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True,
+                          check=False)
+    assert str(unit) not in done.stderr and "anybox-watchdog" not in done.stderr, done.stderr
+
+
+def test_launchd_takes_the_plist(host):
+    agent = plistlib.loads(host.run("watchdog", "plist").stdout.encode())
+    assert agent["ProgramArguments"][0] == str(host.install.anybox)
+    assert agent["ProgramArguments"][-2:] == ["watchdog", "run"]
+    assert agent["EnvironmentVariables"]["ANYBOX_HOME"] == str(host.home)
+    assert agent["RunAtLoad"] is True and agent["KeepAlive"]
