@@ -1,4 +1,4 @@
-/* prompts.c - every prompt there is: none yet. */
-#include "tools/prompt.h"
+/* prompts.c - every prompt there is. */
+#include "tools/prompt_rows.h"
 
-const struct prompt *const prompts[] = {NULL};
+const struct prompt *const prompts[] = {&prompt_long_job, NULL};

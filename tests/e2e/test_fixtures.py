@@ -60,9 +60,10 @@ def test_content_of_every_kind(fixtures, version):
 
 @pytest.mark.parametrize("version", ERAS)
 def test_what_has_rows_is_declared(fixtures, host, version):
-    for client, extra in ((fixtures(version), {"prompts", "resources", "logging"}), (host.server(version=version), set())):
+    for client, extra in ((fixtures(version), {"resources", "logging"}), (host.server(version=version), set())):
         declared = client.result("server/discover")["capabilities"] if client.modern else client.server["capabilities"]
-        assert set(declared) == {"tools"} | extra | ({"completions"} if extra and version != "2024-11-05" else set())
+        more = {"completions"} if extra and version != "2024-11-05" else set()
+        assert set(declared) == {"tools", "prompts"} | extra | more
         assert ("listChanged" in declared["tools"]) == bool(extra and client.modern)
 
 
@@ -238,6 +239,6 @@ def test_progress(fixtures):
 
 
 def test_the_product_has_none_of_it(client):
-    for method in ("prompts/list", "prompts/get", "resources/list", "resources/read", "resources/templates/list",
+    for method in ("resources/list", "resources/read", "resources/templates/list",
                    "resources/subscribe", "completion/complete", "logging/setLevel"):
         assert client.error(method)["code"] == -32601, method
