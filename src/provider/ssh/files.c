@@ -321,7 +321,7 @@ static int make_folder(struct file_job *j, struct str path, struct err *e)
 
 int file_make_folders(struct file_job *j, struct str path, struct err *e)
 {
-    struct str missing[DEPTH_MAX];
+    struct str missing[PATH_MAX_REMOTE / 2];
     size_t n = 0;
 
     for (struct str at = path; !str_eq(at, S(".")); at = path_dir(at)) {
@@ -333,8 +333,8 @@ int file_make_folders(struct file_job *j, struct str path, struct err *e)
         if (is_there || str_eq(path_dir(at), at)) {
             break;
         }
-        if (n == DEPTH_MAX) {
-            return err_set(e, ERR_LIMIT, "folders are nested too deeply: more than %d", DEPTH_MAX);
+        if (n == COUNTOF(missing)) {
+            return err_set(e, ERR_LIMIT, "folders are nested too deeply: more than %zu", n);
         }
         missing[n++] = at;
     }
