@@ -324,7 +324,8 @@ def test_a_killed_run_does_not_keep_its_box_for_long(host):
         [(expires,)] = db.execute(rows)
         assert 0 < expires - time.time() <= 120
         for pid in inits:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # what only helped to make it
+                os.kill(pid, signal.SIGKILL)
         db.execute("UPDATE boxes SET expires_ms = 1 WHERE owner = 'run'")
         db.commit()
         assert host.run("run", "true").returncode == 0
