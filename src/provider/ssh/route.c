@@ -24,6 +24,7 @@
 #include "provider/ssh/trees.h"
 
 #define BACK_MS      8000 /* for a connection to come back while a command runs */
+#define LONG_BYTES   (4 << 20)
 #define BACK_GAP_MS  100
 #define START_GAP_MS 20
 #define SLACK_MS     5000 /* after a command's time, for the host to say how it ended */
@@ -320,15 +321,49 @@ static int file_list(struct box *b, const struct ctx *ctx, const struct list_req
                : ssh_files_plain.list(b, ctx, req, each, arg, more, e);
 }
 
+struct passed_on {
+    const struct sink *to;
+    bool is_begun;
+};
+
+static int pass_on(void *arg, enum stream from, struct str bytes, struct err *e)
+{
+    struct passed_on *p = arg;
+
+    p->is_begun = true;
+    return p->to->write(p->to->arg, from, bytes, e);
+}
+
+/* A long file has a channel of its own by SFTP: no process of ours is between the server's and
+ * this one, and no other conversation. */
+static bool is_long(struct way *w, const struct ctx *ctx, struct str path, int64_t max)
+{
+    struct file_info info;
+    struct err ignored = {0};
+
+    return max > LONG_BYTES &&
+           files_over_agent.stat(&w->agent.box, ctx, path, &info, &ignored) == 0 &&
+           info.size > LONG_BYTES;
+}
+
 static int file_read(struct box *b, const struct ctx *ctx, struct str path, int64_t from,
                      int64_t max, const struct sink *to, struct file_info *out, struct err *e)
 {
     struct way w own_way = WAY_NONE;
 
-    return way_open(&w, b)
-               ? way_failed(files_over_agent.read(&w.agent.box, ctx, path, from, max, to, out, e),
-                            e)
-               : ssh_files_plain.read(b, ctx, path, from, max, to, out, e);
+    if (!way_open(&w, b)) {
+        return ssh_files_plain.read(b, ctx, path, from, max, to, out, e);
+    }
+    if (is_long(&w, ctx, path, max)) {
+        struct passed_on passed = {.to = to};
+        const struct sink sink = {.write = pass_on, .arg = &passed};
+        int rc = ssh_files_plain.read(b, ctx, path, from, max, &sink, out, e);
+
+        if (rc == 0 || passed.is_begun || ctx_check(ctx, e) < 0) {
+            return rc;
+        }
+    }
+    return way_failed(files_over_agent.read(&w.agent.box, ctx, path, from, max, to, out, e), e);
 }
 
 static int file_write(struct box *b, const struct ctx *ctx, struct str path, mode_t mode,
