@@ -454,6 +454,22 @@ def test_deletions_need_a_yes_where_there_is_somebody(host, version):
     assert len(client.questions) == 3
 
 
+@pytest.mark.parametrize("version", ERAS)
+def test_one_question_after_the_other(host, version):
+    other = host.folder / "other"
+    other.mkdir()
+    (other / "a").write_text("a")
+    own(host, other)
+    answers = {"roots/list": {"roots": [{"uri": f"file://{other}"}]},
+               "elicitation/create": {"action": "accept", "content": {"ok": True}}}
+    client = host.server(version=version, capabilities={"roots": {}, "elicitation": {"form": {}}},
+                         reply=lambda method, _: answers[method])
+    inside(client, "mkdir d && touch d/extra")
+    done = up(client, local_path=str(other), remote_path="d", delete_extras=True)
+    assert done["uploaded_files"] == 1 and done["deleted"] == ["extra"], done
+    assert [q["method"] for q in client.questions] == ["roots/list", "elicitation/create"]
+
+
 # ---- what comes back may be hostile --------------------------------------------------------------------------
 
 
