@@ -24,7 +24,7 @@
 
 #define TELL_EVERY_MS  500
 #define RENEW_EVERY_MS 5000
-#define TOUCH_EVERY_MS 20000
+#define TOUCH_EVERY_MS 20000 /* at least; more often for a box that may be idle for less */
 #define TOUCH_WAIT_MS  10000
 #define LOG_EVERY_MS   10000
 #define NOTE_MAX       1024
@@ -48,7 +48,8 @@ struct report {
     struct box *box;
 
     /* Of the thread. */
-    int64_t told_ms, touched_ms, logged_ms;
+    int64_t told_ms, logged_ms;
+    int64_t touch_ms;            /* when the box is touched next */
     int64_t rate_bytes, rate_ms; /* where the rate was last measured */
 };
 
@@ -143,23 +144,43 @@ static void tell(struct report *r)
     log_progress(r, &now, now_ms);
 }
 
-/* A request that costs nothing counts as use. */
+static int ignore(void *arg, const struct task_state *state, struct err *e)
+{
+    (void)arg;
+    (void)state;
+    (void)e;
+    return 0;
+}
+
+/* How often, for a box that ends when it is idle for so long. */
+static int64_t touch_every_ms(int32_t idle_s)
+{
+    int64_t quarter_ms = (int64_t)idle_s * 1000 / 4;
+
+    return quarter_ms < TOUCH_EVERY_MS ? quarter_ms : TOUCH_EVERY_MS;
+}
+
+/* A question that costs next to nothing counts as use, whatever the answer is. */
 static void touch(struct report *r)
 {
     struct arena arena own_arena = {0};
     const struct ctx ctx = {&arena, &r->done, clock_mono_ms() + TOUCH_WAIT_MS};
-    struct box_info info;
+    struct box_info info = {0};
     struct err ignored;
 
     lock(&r->lock);
     struct box *box CLEANUP(box_unref_p) = r->box != NULL ? box_ref(r->box) : NULL;
     unlock(&r->lock);
-    if (box == NULL || clock_mono_ms() - r->touched_ms < TOUCH_EVERY_MS) {
+    if (box == NULL || clock_mono_ms() < r->touch_ms) {
         return;
     }
-    r->touched_ms = clock_mono_ms();
     arena_init(&arena, ARENA_MAX);
     (void)!box_info(box, &ctx, &info, &ignored);
+    if (info.limits.idle_s > 0) {
+        (void)!box_task_state(box, &ctx, STR_EMPTY, ignore, NULL, &ignored);
+    }
+    r->touch_ms = clock_mono_ms() +
+                  (info.limits.idle_s > 0 ? touch_every_ms(info.limits.idle_s) : TOUCH_EVERY_MS);
 }
 
 static void *run(void *arg)
@@ -186,7 +207,7 @@ struct report *report_start(const struct services *s, const struct transfer_proc
     r->self = (struct transfer_proc){self->pid, self->start, str_from(r->boot)};
     r->id = id;
     r->cancel = cancel;
-    r->began_ms = r->told_ms = r->touched_ms = r->logged_ms = r->rate_ms = now_ms;
+    r->began_ms = r->told_ms = r->logged_ms = r->rate_ms = now_ms;
     r->now.phase = S("starting");
     (void)pthread_mutex_init(&r->lock, NULL);
     if (cancel_init(&r->done, e) == 0) {
