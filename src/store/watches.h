@@ -162,7 +162,8 @@ int store_get_watchdog(struct store *s, struct arena *a, struct str key, struct 
                        int64_t *set_s, struct err *e) MUST_CHECK;
 
 /* Removes watches that were over before `before_s`, events older than that, and all but the
- * newest `keep` events; each event that is gone is told by its number, for its file. */
+ * newest `keep` events; each event that is gone is told by its number, for its file. Some
+ * thousand events at most: 1 when there may be more. */
 typedef void event_gone_fn(void *arg, int64_t id);
 int store_prune_watches(struct store *s, int64_t before_s, int64_t keep, event_gone_fn *gone,
                         void *arg, struct err *e) MUST_CHECK;

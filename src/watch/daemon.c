@@ -127,14 +127,18 @@ static void event_gone(void *arg, int64_t id)
     (void)unlink(deliver_file(&a, d->services->config->state_dir, id).p);
 }
 
+/* A little at a time: the looks of a round do not wait for it. */
 static void prune(struct daemon *d)
 {
     struct err e;
+    int rc = store_prune_watches(d->services->store, now_s() - WATCHDOG_KEEP_DAYS * 24ll * 3600,
+                                 WATCHDOG_EVENTS, event_gone, d, &e);
 
-    d->pruned_s = now_s();
-    if (store_prune_watches(d->services->store, now_s() - WATCHDOG_KEEP_DAYS * 24ll * 3600,
-                            WATCHDOG_EVENTS, event_gone, d, &e) < 0) {
+    if (rc < 0) {
         log_line(LOG_WARN, "watch", "old events stay: %s", e.msg);
+    }
+    if (rc <= 0) {
+        d->pruned_s = now_s();
     }
 }
 
@@ -176,13 +180,13 @@ static int turn(struct daemon *d, struct err *e)
             return -1;
         }
     }
+    if (rounds_turn(d->rounds, now_s(), &n, e) < 0 || deliver_turn(d->deliverer, now_s(), e) < 0) {
+        return -1;
+    }
     if (now_s() - d->pruned_s >= PRUNE_S || now_s() < d->pruned_s) {
         prune(d);
     }
-    if (rounds_turn(d->rounds, now_s(), &n, e) < 0) {
-        return -1;
-    }
-    return deliver_turn(d->deliverer, now_s(), e);
+    return 0;
 }
 
 static int sleep_until_due(struct daemon *d, const struct ctx *ctx, int64_t due_s, struct err *e)

@@ -115,12 +115,11 @@ def rows(programs, world, quick):
             rounds, events = (3, 100_000) if quick else (7, 1_000_000)
             one, many = best(home, 1, rounds), best(home, MANY, rounds)
             row(f"start, login and a round of {MANY}, beside of 1", us(many * 1e6), us(one * 1e6), slower(many, one), "2 s")
-            add_events(home, events)
-            a_round(home, 1)  # what is beyond the limit goes
-            late = best(home, MANY, rounds)
-            row(f"the same after {events:,} events, beside before", us(late * 1e6), us(many * 1e6), slower(late, many), "flat")
             execute(home, "UPDATE watches SET next_check_s = 0, last_checked_s = 0, revision = revision + 1")
             idle_rows(home, 10 if quick else 30)
+            add_events(home, events)
+            late = best(home, MANY, rounds)
+            row(f"the same after {events:,} events, beside before", us(late * 1e6), us(many * 1e6), slower(late, many), "flat")
     finally:
         os.environ.pop("REMOTE_SANDBOX_LIST", None)
 

@@ -163,7 +163,8 @@ static int events_of(struct place *p, const char *owner, int64_t watch_id)
     struct err e;
     int n = 0;
 
-    assert_ok(store_each_event(p->store, &p->arena, &who, watch_id, 100, count_event, &n, &e), &e);
+    assert_ok(store_each_event(p->store, &p->arena, &who, watch_id, 20000, count_event, &n, &e),
+              &e);
     return n;
 }
 
@@ -361,6 +362,33 @@ static void old_events_go_but_not_those_that_are_owed(void **state)
     assert_int_equal(store_get_watch(p->store, &p->arena, NULL, seen.id, &seen, &e), -1);
 }
 
+static void many_old_events_go_a_little_at_a_time(void **state)
+{
+    struct place *p = *state;
+    int64_t gone = 0;
+    struct err e;
+    int calls = 1;
+
+    (void)add(p, "");
+    assert_ok(
+        db_run(p->store,
+               "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000) "
+               "INSERT INTO watch_events (watch_id, owner, type, summary, payload, created_s) "
+               "SELECT 1, '', 'x', '', '{}', i FROM n",
+               &e),
+        &e);
+    int rc = store_prune_watches(p->store, 1001, 3000, note_gone, &gone, &e);
+
+    assert_int_equal(rc, 1);
+    assert_in_range(events_of(p, "", 0), 3001, 11999);
+    for (; rc == 1; calls++) {
+        rc = store_prune_watches(p->store, 1001, 3000, note_gone, &gone, &e);
+    }
+    assert_ok(rc, &e);
+    assert_in_range(calls, 2, 10);
+    assert_int_equal(events_of(p, "", 0), 3000);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_set_up, place_tear_down)
 
 int main(void)
@@ -377,6 +405,7 @@ int main(void)
         TEST(counts_are_by_status_and_owner),
         TEST(facts_of_the_watchdog_are_kept),
         TEST(old_events_go_but_not_those_that_are_owed),
+        TEST(many_old_events_go_a_little_at_a_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
