@@ -1,6 +1,7 @@
 #include "store/import_r.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 

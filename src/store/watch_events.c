@@ -144,12 +144,14 @@ static int read_due(struct store *s, struct arena *a, int64_t now, int max,
                    "v.created_s, ifnull(w.webhook_url, ''), ifnull(w.event_command, '') "
                    "FROM deliveries d JOIN watch_events v ON v.id = d.event_id "
                    "LEFT JOIN watches w ON w.id = v.watch_id "
-                   "WHERE d.next_s > 0 AND d.next_s <= ?1 ORDER BY d.event_id, d.kind LIMIT ?2",
+                   "WHERE d.next_s > 0 AND (d.next_s <= ?1 OR d.next_s > ?3) "
+                   "ORDER BY d.event_id, d.kind LIMIT ?2",
                    &stmt, e) < 0) {
         return -1;
     }
     db_bind_int(stmt, 1, now);
     db_bind_int(stmt, 2, max);
+    db_bind_int(stmt, 3, now + DELIVERY_FAR_S);
     for (rc = db_step(s, stmt, e); rc > 0 && *n < max; rc = db_step(s, stmt, e)) {
         rows[(*n)++] = (struct delivery_row){
             .id = sqlite3_column_int64(stmt, 0),

@@ -144,7 +144,9 @@ int store_cancel_watch(struct store *s, struct str owner, int64_t id, struct err
 int store_each_event(struct store *s, struct arena *a, const struct str *owner, int64_t watch_id,
                      int max, watch_event_fn *each, void *arg, struct err *e) MUST_CHECK;
 
-/* Deliveries whose time has come, in the order of events; at most max. */
+/* Deliveries whose time has come, in the order of events; at most max. A time that is further
+ * off than DELIVERY_FAR_S was set by a clock that has been set back: it has come, too. */
+#define DELIVERY_FAR_S (24 * 3600)
 typedef int delivery_fn(void *arg, const struct delivery_row *row, struct err *e);
 int store_due_deliveries(struct store *s, struct arena *a, int64_t now_s, int max,
                          delivery_fn *each, void *arg, struct err *e) MUST_CHECK;

@@ -47,6 +47,13 @@ def copies(host, watch_id, n):
     db.close()
 
 
+def execute(host, sql):
+    db = sqlite3.connect(host.home / "anybox.db", timeout=20)
+    with db:
+        db.execute(sql)
+    db.close()
+
+
 def counts(host, where):
     db = sqlite3.connect(host.home / "anybox.db", timeout=20)
     n = db.execute(f"SELECT count(*) FROM {where}").fetchone()[0]
@@ -106,14 +113,18 @@ def test_a_full_disk_is_waited_for(spot, request):  # noqa: F811
     spot.client.close()
 
 
+@pytest.mark.parametrize("what", ["machine", "tmux"])
 @on("ssh")
-def test_after_a_restart_of_the_machine_every_job_goes_on_once(spot):  # noqa: F811
+def test_after_a_restart_every_job_goes_on_once(spot, what):  # noqa: F811
     spot.bash("mkdir -p ~/wd")
     watches = {name: spot.start("sleep 300", name, auto_resume=True, resume_delay_s=0, checkpoint_command="echo 1",
                                 resume_command=f"echo x >>~/wd/{name}; sleep 0.2")["watch_id"]
                for name in ("r0", "r1", "r2")}
     assert wait_until(lambda: all(spot.watch(w)["last_state"] == "running" for w in watches.values()), 30)
-    spot.world.user.kill_all()  # tmux, jobs, supervisors, connections: all at once
+    if what == "machine":
+        spot.world.user.kill_all()  # tmux, jobs, supervisors, connections: all at once
+    else:
+        spot.bash("tmux kill-server")
     for name, watch_id in watches.items():
         assert spot.until(watch_id, "completed")["resume_attempts"] == 1
         assert "resume_started" in spot.types(watch_id)
@@ -145,6 +156,40 @@ def test_killed_while_a_webhook_is_under_way_it_is_sent_again(spot):  # noqa: F8
         assert wait_until(lambda: counts(spot.host, "deliveries WHERE next_s > 0") == 0, 20)
         numbers = {headers["X-Anybox-Delivery"] for headers, _ in server.seen}
         assert numbers == {str(spot.events(began["watch_id"])[0]["id"])}
+
+
+def test_a_clock_that_is_set_back_holds_up_nothing(spot):  # noqa: F811
+    """What is stored is as it would be after years in which the clock was wrong."""
+    port = ssh_servers.free_port()
+    began = spot.start("until [ -e ~/go ]; do sleep 0.1; done", "clock", interval_s=3600,
+                       webhook_url=f"http://127.0.0.1:{port}/hook")
+    assert wait_until(lambda: spot.watch(began["watch_id"])["last_state"] == "running", 30)
+    spot.host.end_watchdog()
+    spot.bash("touch ~/go")
+    assert spot.client.tool("check_background_task", tmux_session="clock", wait_s=20)["exit_code"] == 0
+    execute(spot.host, "UPDATE watches SET last_checked_s = last_checked_s + 1e9, next_check_s = next_check_s + 1e9, "
+                       "revision = revision + 1")
+    assert spot.host.run("watchdog", "start").returncode == 0
+    spot.until(began["watch_id"], "completed")
+    assert wait_until(lambda: counts(spot.host, "deliveries WHERE tries > 0") == 1, 30)
+    spot.host.end_watchdog()
+    execute(spot.host, "UPDATE deliveries SET next_s = next_s + 1e9")
+    with hook(port=port) as (server, _):
+        assert spot.host.run("watchdog", "start").returncode == 0
+        assert wait_until(lambda: len(server.seen) == 1, 30), "it waits for a time to come"
+
+
+@on("ssh")
+def test_a_job_whose_log_is_on_a_full_disk_still_has_its_exit_code(spot, request):  # noqa: F811
+    folder = spot.world.user.home / "wd" / "small"
+    spot.bash("mkdir -p ~/wd/small")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=256k,mode=700,uid={spot.world.user.uid}", "none", str(folder)],
+                   check=True)
+    request.addfinalizer(lambda: subprocess.run(["umount", "-l", str(folder)], check=False))
+    began = spot.start("head -c 1000000 /dev/zero | tr '\\0' x; exit 9", "chatty", cwd="~/wd/small")
+    watch = spot.until(began["watch_id"], "completed")
+    assert watch["last_exit_code"] == 9
+    assert os.statvfs(folder).f_bavail == 0, "the disk is not full: this shows nothing"
 
 
 # ---- services --------------------------------------------------------------------------------
