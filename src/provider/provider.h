@@ -150,6 +150,7 @@ struct exec_req {
     /* When it is left, by us or by our end, its output and its end are kept in the box as
      * core/task.h describes them, and are found there by the id. */
     bool keep;
+    int64_t over_ms; /* with keep: a provider that cannot attach again leaves it then */
 };
 
 enum exec_end {

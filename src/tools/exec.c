@@ -39,7 +39,8 @@ struct run {
     uint64_t read[2]; /* bytes of each stream that arrived or were lost */
     int64_t started_ms, told_ms;
     int64_t over_ms; /* when it is handed over; 0: never */
-    bool handed;     /* it was: */
+    bool adopted;    /* there is a task */
+    bool handed;     /* that the answer is about */
     struct task_seen task;
     struct exec_result result;
     bool lost;             /* the connection broke after the command had started */
@@ -131,9 +132,9 @@ static bool hand_over(struct run *r, struct box *b, struct str box_id)
     struct task_ctx t = task_call(r->call);
     struct err ignored = {0};
 
-    r->handed = tasks_adopt(&t, b, box_id, arena_str(r->call->ctx->arena, r->req.id),
-                            r->args->command, &r->task, &ignored) == 0 &&
-                task_goes_on(r->task.end.state);
+    r->adopted = tasks_adopt(&t, b, box_id, arena_str(r->call->ctx->arena, r->req.id),
+                             r->args->command, &r->task, &ignored) == 0;
+    r->handed = r->adopted && task_goes_on(r->task.end.state);
     return r->handed;
 }
 
@@ -171,6 +172,9 @@ static int run_to_end(struct run *r, struct box *b, struct str box_id, const str
         if (box_task_attach(b, ctx, &rest, sink, &r->result, e) < 0) {
             if (e->kind == ERR_CANCELLED || e->kind == ERR_TIMEOUT) {
                 kill_detached(r, b);
+            } else if (r->adopted) { /* it ended while it was left: the box knows the rest */
+                r->handed = true;
+                return 0;
             } else {
                 r->lost = true;
             }
@@ -355,7 +359,10 @@ static json_t *answer_for(struct run *r, struct str note)
     bool cut;
 
     if (r->handed) {
-        (void)json_object_set_new(o, "running", json_true());
+        (void)json_object_set_new(o, "running", json_boolean(task_goes_on(r->task.end.state)));
+        if (!task_goes_on(r->task.end.state) && r->task.end.code >= 0) {
+            (void)json_object_set_new(o, "exit_code", json_integer(r->task.end.code));
+        }
         answer_str(o, "task_id", r->req.id);
         answer_str(o, "log_file", r->task.log);
         answer_str_if(o, "stderr_file", r->task.errors_log);
@@ -418,6 +425,7 @@ int exec_answer(struct call *c, const struct exec_args *given, json_t **out, str
         .keep = args.timeout_s == 0 && config->exec_window_s > 0,
     };
     r.started_ms = r.told_ms = clock_mono_ms();
+    r.req.over_ms = r.req.keep ? config->exec_window_s * 1000 : 0;
     r.over_ms = r.req.keep ? r.started_ms + config->exec_window_s * 1000 : 0;
     failed = answer_with_box(c, &args.box, true, run_job, &r, &note, e);
     if (failed == 0) {

@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "agent/proto.h"
+#include "base/utf8.h"
+
 #define KEEPER_SLACK_S 3 /* the host's clock runs out after ours, which knows better what to do */
 #define GRACE_S        2
 
@@ -93,6 +96,71 @@ static void add_keeper(struct buf *script, long long seconds)
              seconds);
 }
 
+/* At most 120 bytes of it on one line. */
+static struct str command_head(struct str command)
+{
+    size_t n = 0;
+
+    command = str_head(str_trim(command), 120);
+    while (n < command.len && (unsigned char)command.p[n] >= 32 && command.p[n] != 127) {
+        n++;
+    }
+    return utf8_head(command, n);
+}
+
+static bool is_plain_id(struct str id)
+{
+    for (size_t i = 0; i < id.len; i++) {
+        if (!(id.p[i] >= '0' && id.p[i] <= '9') && !(id.p[i] >= 'a' && id.p[i] <= 'f')) {
+            return false;
+        }
+    }
+    return id.len > 0;
+}
+
+/*
+ * The command as a child of this shell, which stays to tell how it ended. What it prints goes
+ * through "tee" into files, and to us as long as we are there; see exec_req.keep. The folder goes when
+ * the command took no time and our end of the connection still stands, else we remove it once we
+ * have the result. Where no folder can be made, the command runs as any other.
+ */
+static void add_kept(struct buf *script, const struct exec_req *req)
+{
+    int n = (int)req->id.len;
+    const char *id = req->id.p;
+
+    buf_add(script, S("x="));
+    command_quote(script, req->command);
+    buf_addf(script,
+             ";h=$HOME/" KEPT_HOME ";k=$h/%.*s;if (umask 077;command -v tee&&"
+             "{ mkdir -p \"$h\"&&mkdir \"$k\"||{ mkdir -p \"$h\"&&mkdir \"$k\";};}&&"
+             "{ mkfifo \"$k/o\" \"$k/e\"||{ rm -rf \"$k\";false;};}) >/dev/null 2>&1;then "
+             "(umask 077;trap '' PIPE;tee \"$k/stdout\" <\"$k/o\";: >\"$k/o.done\") 2>/dev/null & "
+             "(umask 077;trap '' PIPE;tee \"$k/stderr\" <\"$k/e\" >&2 2>/dev/null;"
+             ": >\"$k/e.done\") & ",
+             n, id);
+    /* Of a line of /proc/PID/stat: the parent and the time of birth. */
+    buf_addf(script,
+             "q() { { read -r b </proc/$$/stat;} 2>/dev/null&&{ set -- $1 ${b##*) };shift $1;"
+             "echo $1;}||ps -o $2= -p $$|tr -s \" \" _;};p=$(q 2 ppid);t=$(date +%%s);"
+             "(umask 077;echo \"%.*s $$ $(q 20 lstart)\" >\"$k/job\";"
+             "printf \"%%s\\n\" \"%.*s 0 $t exec\" \"$k/stdout\" \"$PWD\" ",
+             n, id, n, id);
+    command_quote(script, command_head(req->command));
+    buf_addf(
+        script,
+        " >\"$k/s\";mv \"$k/s\" \"$k/started\");s=${BASH_VERSION:+" BASH "};"
+        "{ ${s:-sh} -c \"$x\" >\"$k/o\" 2>\"$k/e\";} 2>\"$k/said\";c=$?;i=0;"
+        "while [ $i -lt 30 ]&&{ [ ! -f \"$k/o.done\" ]||[ ! -f \"$k/e.done\" ];};do "
+        "sleep 0.01 2>/dev/null||sleep 1;i=$((i+1));done;g=0;w=exit;"
+        "[ $c -gt 128 ]&&[ -s \"$k/said\" ]&&{ g=$((c-128));w=signal;};n=$(date +%%s);"
+        "(umask 077;echo \"%.*s $w $c $g $n\" >\"$k/s\";mv \"$k/s\" \"$k/status\");"
+        "rm -f \"$k/o\" \"$k/e\" \"$k/o.done\" \"$k/e.done\" \"$k/said\";"
+        "[ $((n-t)) -lt 2 ]&&[ ! -f \"$k/left\" ]&&[ \"$(q 2 ppid)\" = \"$p\" ]&&"
+        "{ rm -rf \"$k\";rmdir \"$h\" \"${h%%/*}\";} 2>/dev/null;[ $g -gt 0 ]&&{ ulimit -c 0;kill -$g $$;};exit $c;fi;eval \"$x\"",
+        n, id);
+}
+
 static int add_script(struct buf *script, const struct facts *facts, const struct exec_req *req,
                       const char *mark, struct err *e)
 {
@@ -113,6 +181,10 @@ static int add_script(struct buf *script, const struct facts *facts, const struc
             buf_addc(script, ' ');
             command_quote(script, req->argv[i]);
         }
+        return 0;
+    }
+    if (req->keep && is_plain_id(req->id)) {
+        add_kept(script, req);
         return 0;
     }
     buf_add(script, S("eval "));
@@ -220,6 +292,15 @@ int command_build(const struct facts *facts, const struct exec_req *req, const c
                        COMMAND_LINE_MAX);
     }
     return 0;
+}
+
+void command_build_kept(struct str id, bool left, struct buf *out)
+{
+    buf_addf(out,
+             left ? "exec sh -c ': >\"$HOME/" KEPT_HOME "/%.*s/left\"' >/dev/null"
+                  : "exec sh -c 'h=$HOME/" KEPT_HOME ";rm -rf \"$h/%.*s\";"
+                    "rmdir \"$h\" \"${h%%/*}\"' >/dev/null",
+             STR_ARG(id));
 }
 
 void command_build_kill(long group, int grace_ms, struct buf *out)

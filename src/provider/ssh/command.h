@@ -27,5 +27,7 @@ void command_wrap(const struct facts *facts, struct str script, struct buf *out)
 /* The text that ends the session of a command: TERM, KILL after the grace. `group` is what
  * its marker told. */
 void command_build_kill(long group, int grace_ms, struct buf *out);
+/* The text that tells a command which is kept that it is left, or that removes what was kept. */
+void command_build_kept(struct str id, bool left, struct buf *out);
 
 #endif

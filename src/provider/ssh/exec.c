@@ -14,12 +14,15 @@
 #include "provider/ssh/command.h"
 #include "provider/ssh/own.h"
 
-#define NOISE_MAX     (64u << 10) /* of a login shell, before the command */
-#define GRACE_MS      2000
-#define KILL_WAIT_MS  6000 /* connecting for it included */
-#define MARK_WAIT_MS  1500 /* for a command that was cancelled while it started */
-#define AFTER_KILL_MS 5000
-#define BLIND_MAX     (8u << 10) /* bytes of a command that may go to a host not known yet */
+#define NOISE_MAX      (64u << 10) /* of a login shell, before the command */
+#define GRACE_MS       2000
+#define KILL_WAIT_MS   6000 /* connecting for it included */
+#define MARK_WAIT_MS   1500 /* for a command that was cancelled while it started */
+#define AFTER_KILL_MS  5000
+#define SELF_TIDY_MS   800 /* a command that took longer may not have tidied up behind itself */
+#define LEAVE_AGAIN_MS 5000
+#define INPUT_STEP_MS  200
+#define BLIND_MAX      (8u << 10) /* bytes of a command that may go to a host not known yet */
 
 struct follow {
     struct machine *machine;
@@ -175,6 +178,46 @@ static void kill_group(struct follow *f, int grace_ms)
     } while (news.state != CHAN_ENDED && chan_wait(c, &ctx, NULL, 0, &e) >= 0);
 }
 
+/* True: the host has done it. */
+static bool tell_kept(struct follow *f, bool left)
+{
+    struct ctx ctx = {.arena = f->ctx->arena, .deadline_ms = clock_mono_ms() + KILL_WAIT_MS};
+    struct err e = {0};
+    struct buf text own_buf = {0};
+    struct chan_news news = {0};
+
+    buf_init(&text, 1024);
+    command_build_kept(f->req->id, left, &text);
+    struct chan *c CLEANUP(chan_close_p) = chan_open(f->machine, CHAN_EXEC, buf_str(&text), 0, &e);
+    if (c == NULL) {
+        return false;
+    }
+    chan_put_end(c);
+    do {
+        chan_take(c, NULL, &news);
+    } while (news.state != CHAN_ENDED && chan_wait(c, &ctx, NULL, 0, &e) >= 0);
+    return news.has_exit && news.exit_code == 0 && news.exit_signal[0] == '\0';
+}
+
+/* The window of a command that is kept is over. True: it goes on without us. Where the host
+ * could keep nothing, it is waited for. */
+static bool leave(struct follow *f, const struct chan_news *news, int64_t started_ms,
+                  struct exec_result *out)
+{
+    if (f->group == 0 || !f->is_in_done || !news->is_in_empty || !tell_kept(f, true)) {
+        return false;
+    }
+    lock(&f->chan->lock);
+    f->chan->is_left = true;
+    unlock(&f->chan->lock);
+    *out = (struct exec_result){.end = EXEC_RUNNING,
+                                .oom = KNOWN_NOT,
+                                .wall_ms = clock_mono_ms() - started_ms,
+                                .out_bytes = f->bytes[0],
+                                .err_bytes = f->bytes[1]};
+    return true;
+}
+
 /* The call was taken back. A command that is just starting has not told its group yet. */
 static void kill_cancelled(struct follow *f)
 {
@@ -299,18 +342,32 @@ static int run(struct follow *f, struct exec_result *out, struct err *e)
 {
     int64_t started_ms = clock_mono_ms();
     int64_t until_ms = f->req->timeout_ms > 0 && !f->is_blind ? started_ms + f->req->timeout_ms : 0;
+    int64_t over_ms = f->req->keep && f->req->over_ms > 0 ? started_ms + f->req->over_ms : 0;
     struct pollfd input = {.fd = f->req->input != NULL ? f->req->input->fd : -1, .events = POLLIN};
     struct chan_news news = {0};
 
     for (;;) {
-        int rc = step(f, &news, &input, until_ms, e);
+        int rc = step(f, &news, &input, over_ms > 0 ? over_ms : until_ms, e);
 
         if (rc > 0) {
-            return conclude(f, &news, started_ms, out, e);
+            rc = conclude(f, &news, started_ms, out, e);
+            if (rc == 0 && f->req->keep && out->wall_ms >= SELF_TIDY_MS) {
+                (void)tell_kept(f, false);
+            }
+            return rc;
         }
         if (rc < 0) {
             kill_cancelled(f);
+            if (f->req->keep && f->group > 0) {
+                (void)tell_kept(f, false);
+            }
             return -1;
+        }
+        if (over_ms > 0 && clock_mono_ms() >= over_ms) {
+            if (leave(f, &news, started_ms, out)) {
+                return 0;
+            }
+            over_ms = clock_mono_ms() + (f->is_in_done ? LEAVE_AGAIN_MS : INPUT_STEP_MS);
         }
         if (f->waits && news.has_started) {
             f->waits = false;

@@ -129,6 +129,7 @@ struct chan {
     struct session *session; /* that serves it, or NULL */
     int refs;
     bool is_abandoned; /* the call has left */
+    bool is_left;      /* and the command is to go on without it */
     bool is_movable;   /* while it waits in the queue its command may be taken elsewhere */
     bool has_started;  /* CHAN_ASKING was reached: it may have run */
     struct buf out[2]; /* from the host: stdout, stderr */

@@ -138,7 +138,10 @@ static void drop(struct session *s, struct chan *c, const struct err *why)
  * the command cannot print its marker. */
 static void leave(struct session *s, struct chan *c)
 {
-    if (c->kind == CHAN_EXEC && !c->got_exit) {
+    lock(&c->lock);
+    bool goes_on = c->is_left;
+    unlock(&c->lock);
+    if (c->kind == CHAN_EXEC && !c->got_exit && !goes_on) {
         (void)s->lib->channel_request_send_signal(c->channel, "KILL");
     }
     drop(s, c, NULL);
