@@ -95,6 +95,7 @@ struct config {
     int64_t hosts_more;       /* how many are wrong besides the one in hosts_problem */
     int64_t remote_list_len;  /* of REMOTE_SANDBOX_LIST; 0: not set */
     bool remote_host_set;     /* REMOTE_HOST */
+    bool once;                /* as struct config_flags has it */
 };
 
 /* One setting as documentation sees it. */

@@ -140,6 +140,7 @@ static struct provider *open_ssh(const struct config *config, struct err *e)
         .state_dir = config->state_dir,
         .program_dir = proc_self_dir(&scratch),
         .config_file = config->file,
+        .once = config->once,
         .ssh = &hosts,
     };
     return ops->open(&conf, e);

@@ -71,6 +71,7 @@ int services_init(struct services *s, const struct config_flags *flags, struct e
 {
     *s = (struct services){.config = xcalloc(1, sizeof(*s->config))};
     config_load(s->config, flags);
+    s->config->once = flags->once;
     if (flags->once) {
         s->config->pool = 0;
     }

@@ -417,6 +417,7 @@ struct provider_conf {
     unsigned pool;               /* boxes made in advance, at most */
     bool host_network;           /* the operator allows network "host" */
     struct str config_file;      /* in which the operator would */
+    bool once;                   /* for one command: nothing is begun that only others need */
     const struct ssh_hosts *ssh; /* provider/hosts.h: for the ssh provider, else NULL */
 };
 

@@ -291,3 +291,10 @@ def test_the_environment_is_the_same_both_ways(host, world):
         assert client.bash(seen)["stdout"] == plain and "FROM_BASHRC=yes" in plain
     finally:
         (world.user.home / ".bashrc").unlink()
+
+
+def test_one_command_leaves_the_host_as_it_is(host, world, fresh):
+    for _ in range(3):
+        done = host.run("exec", "box", "--", "echo", "hi", env=ssh_servers.hosts(world.entry(fresh)))
+        assert done.stdout == "hi\n"
+    assert not fresh.cache.exists()

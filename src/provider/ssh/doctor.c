@@ -35,7 +35,11 @@ static void await_agent(struct machine *m, const struct ctx *ctx)
 {
     int64_t until_ms = clock_mono_ms() + AGENT_MS;
     struct err why = {0}, ignored = {0};
+    struct chan *relay = hostagent_take(m); /* starts it */
 
+    if (relay != NULL) {
+        chan_unref(relay);
+    }
     while (hostagent_state(m, &why) == HOSTAGENT_TRYING && clock_mono_ms() < until_ms &&
            ctx_wait(ctx, NULL, 0, clock_mono_ms() + AGENT_GAP_MS, &ignored) >= 0) {
     }

@@ -116,7 +116,9 @@ void hostagent_poke(struct machine *m)
     LOCKED(&m->lock);
 
     notice_end(&m->agent);
-    start_due(m);
+    if (!m->is_once) {
+        start_due(m);
+    }
 }
 
 enum hostagent_state hostagent_state(struct machine *m, struct err *why)

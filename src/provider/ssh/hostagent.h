@@ -28,7 +28,8 @@
 /* A reference to the relay's channel, to be given back by chan_unref(); NULL while there is no
  * agent. Starts one in the background where that is due. */
 struct chan *hostagent_take(struct machine *m);
-void hostagent_poke(struct machine *m); /* only starts it */
+/* Only starts it, for those who come next. */
+void hostagent_poke(struct machine *m);
 /* How things are; *why is filled in for HOSTAGENT_OFF, and of kind ERR_NONE when it was not
  * tried yet. */
 enum hostagent_state hostagent_state(struct machine *m, struct err *why);

@@ -90,6 +90,7 @@ struct machine {
     unsigned max_sessions; /* fewer when the server let no more in */
     struct facts facts;
     const char *program_dir; /* where agents lie; of the provider */
+    bool is_once;            /* of the provider: see struct provider_conf */
     struct hostagent agent;
     int gnu_tools; /* find, tar...: 1 there, -1 not, 0 not asked yet; see trees.h */
     int64_t dead_until_ms;

@@ -10,6 +10,7 @@
 struct ssh_provider {
     struct provider provider;
     char *name, *program_dir;
+    bool is_once;
     struct machine **machines; /* those of the configuration, then jump hosts without a name */
     size_t n_boxes, n_machines;
 };

@@ -37,6 +37,7 @@ static struct machine *add_machine(struct ssh_provider *sp, const struct ssh_hos
 
     machine_init(m, conf);
     m->program_dir = sp->program_dir;
+    m->is_once = sp->is_once;
     sp->machines = xrealloc(sp->machines, sp->n_machines + 1, sizeof(struct machine *));
     sp->machines[sp->n_machines++] = m;
     return m;
@@ -99,6 +100,7 @@ static struct provider *ssh_open(const struct provider_conf *conf, struct err *e
 
     (void)e;
     sp->name = xmemdup(conf->name.p ? conf->name.p : "", conf->name.len);
+    sp->is_once = conf->once;
     sp->program_dir =
         xmemdup(conf->program_dir.p ? conf->program_dir.p : "", conf->program_dir.len);
     sp->provider.ops = &ssh_ops;
