@@ -14,7 +14,7 @@ import pytest
 import trees
 from host import is_running, pid_inside, wait_until
 from mcp_client import ToolFailed
-from test_transfers import check, finished, has_agent
+from test_transfers import check, finished, has_agent, workers
 
 POOL = 0
 ENV = {"REMOTE_SANDBOX_INLINE_SYNC_MAX_FILES": "1000000", "REMOTE_SANDBOX_INLINE_SYNC_MAX_BYTES": "1t"}
@@ -30,6 +30,10 @@ def dice(request):
 @pytest.fixture(autouse=True)
 def no_threshold(host):
     host.pool.update(ENV)
+    yield
+    for pid in workers(host):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture

@@ -20,8 +20,12 @@ ENDED = ("completed", "failed", "cancelled")
 
 @pytest.fixture(autouse=True)
 def low_threshold(host):
-    """Ten files are many here."""
+    """Ten files are many here. Workers that a test which failed has stopped do not stay."""
     host.pool["REMOTE_SANDBOX_INLINE_SYNC_MAX_FILES"] = "10"
+    yield
+    for pid in workers(host):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def write_small(folder, n=20):
