@@ -1,6 +1,7 @@
 """Background tasks: on local boxes, on hosts with tmux and on hosts without."""
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import subprocess
@@ -50,7 +51,8 @@ class Spot:
         return self.host.server(env=self.env)
 
     def start(self, command, name="", **more):
-        return self.client.tool("exec_bash_background", command=command, session_name=name, **more)
+        """Without a watch: those are test_watchdog.py's."""
+        return self.client.tool("exec_bash_background", command=command, session_name=name, watch=False, **more)
 
     def check(self, name="", **more):
         if name:
@@ -112,7 +114,7 @@ def test_in_tmux_where_there_is_one(spot):
             assert time.monotonic() < deadline, "somebody who attaches sees nothing"
 
 
-@pytest.mark.parametrize("command, code, sig", [
+ENDINGS = [
     ("printf 'no newline'", 0, None),
     ("exit 3", 3, None),
     ("exec sh -c 'exit 4'", 4, None),
@@ -126,12 +128,16 @@ def test_in_tmux_where_there_is_one(spot):
     ("ulimit -c 0; kill -SEGV $$", 139, "SIGSEGV"),
     ("no_such_program_here", 127, None),
     ("if", 2, None),
-])
-def test_exit_status_is_the_true_one(spot, command, code, sig):
-    spot.start(command, "ends")
-    answer = spot.end("ends")
-    assert (answer["exit_code"], answer.get("signal")) == (code, sig)
-    assert answer["log_tail"].splitlines()[-1] == f"EXIT_CODE={code}"
+]
+
+
+def test_exit_status_is_the_true_one(spot):
+    for n, (command, _, _) in enumerate(ENDINGS):
+        spot.start(command, f"ends{n}")
+    for n, (command, code, sig) in enumerate(ENDINGS):
+        answer = spot.end(f"ends{n}")
+        assert (answer["exit_code"], answer.get("signal")) == (code, sig), command
+        assert answer["log_tail"].splitlines()[-1] == f"EXIT_CODE={code}", command
 
 
 def test_what_a_task_is_given(spot):
@@ -142,20 +148,16 @@ def test_what_a_task_is_given(spot):
     assert told[3:-1] == ["wd", spot.bash("umask").strip(), "int", "tty" if spot.where == "tmux" else "0"]
 
 
-@pytest.mark.parametrize("text", ["it's", "$(touch evil)", "`touch evil`", "a b;touch evil", "\"q\" \\ \\n",
-                                  "%s%n", "-n", "*", "\u00e4\u20ac"])
-def test_no_text_reaches_a_shell_unquoted(spot, text):
-    spot.bash(f"mkdir -p -- {ssh_servers_quote('wd/' + text)}; rm -f evil wd/evil")
-    began = spot.start(f"printf '%s\\n' {ssh_servers_quote(text)}; pwd", text, cwd=f"wd/{text}",
-                        log_file=f"logs {text}/a.log")
-    lines = spot.end(text)["log_tail"].splitlines()
-    assert lines[3] == text and lines[4].endswith("/wd/" + text)
-    assert began["log_file"].endswith(f"/wd/{text}/logs {text}/a.log")
+def test_no_text_reaches_a_shell_unquoted(spot):
+    for text in ("it's", "$(touch evil)", "`touch evil`", "a b;touch evil", "\"q\" \\ \\n", "%s%n", "-n", "*",
+                 "\u00e4\u20ac"):
+        spot.bash(f"mkdir -p -- {shlex.quote('wd/' + text)}")
+        began = spot.start(f"printf '%s\\n' {shlex.quote(text)}; pwd", text, cwd=f"wd/{text}",
+                           log_file=f"logs {text}/a.log")
+        lines = spot.end(text)["log_tail"].splitlines()
+        assert lines[3] == text and lines[4].endswith("/wd/" + text)
+        assert began["log_file"].endswith(f"/wd/{text}/logs {text}/a.log")
     assert spot.bash("find . -name evil") == ""
-
-
-def ssh_servers_quote(text):
-    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def test_a_missing_folder_is_an_error_and_nothing_is_made(spot):
@@ -214,7 +216,8 @@ def test_only_one_of_many_that_start_the_same_name(spot):
 
     def go(client):
         try:
-            done.append(client.tool("exec_bash_background", command="echo x >>ran; sleep 30", session_name="race"))
+            done.append(client.tool("exec_bash_background", command="echo x >>ran; sleep 30", session_name="race",
+                                    watch=False))
         except ToolFailed as failed:
             done.append(failed.answer)
 
@@ -242,14 +245,18 @@ def test_names_are_exact(spot):
     spot.client.tool("cancel_background_task", tmux_session="train-001")
 
 
-@pytest.mark.parametrize("name, used", [("v1.2", "v1_2"), ("a:b", "a_b"), ("two words", "two_words"),
+ODD_NAMES = [("v1.2", "v1_2"), ("a:b", "a_b"), ("two words", "two_words"),
                                         ("it's \"so\"", "it_s__so_"), ("-x", "_x"), ("=eq", "_eq"),
-                                        ("../up", "___up"), ("$(x)", "__x_")])
-def test_odd_names_are_made_safe_and_told(spot, name, used):
-    began = spot.start("sleep 0.2; exit 6", name)
-    assert began["tmux_session"] == used and used in began["note"]
-    assert spot.end(name)["exit_code"] == 6
-    assert spot.end(used)["exit_code"] == 6
+                                        ("../up", "___up"), ("$(x)", "__x_")]
+
+
+def test_odd_names_are_made_safe_and_told(spot):
+    for name, used in ODD_NAMES:
+        began = spot.start("sleep 0.2; exit 6", name)
+        assert began["tmux_session"] == used and used in began["note"]
+    for name, used in ODD_NAMES:
+        assert spot.end(name)["exit_code"] == 6
+        assert spot.end(used)["exit_code"] == 6
 
 
 def test_a_name_is_made_up_where_none_is_given(spot):
@@ -338,7 +345,7 @@ def test_sshd_restarts_and_the_task_goes_on(spot):
 def test_memory_runs_out(host):
     client = host.server()
     client.tool("create_sandbox", name="small", memory="64m")
-    client.tool("exec_bash_background", session_name="eats",
+    client.tool("exec_bash_background", session_name="eats", watch=False,
                 command="exec python3 -c 'x = [bytearray(1 << 20) for _ in range(4096)]'")
     answer = client.tool("check_background_task", tmux_session="eats", wait_s=30)
     assert answer["running"] is False
@@ -361,6 +368,36 @@ def test_jobs_that_others_started(spot):
     assert spot.client.tool("cancel_background_task", tmux_session="theirs")["result"] == "cancelled"
     answer = spot.end("theirs")
     assert (answer["status"], "exit_code" in answer) == ("interrupted", False)
+
+
+TRAIN = """
+import json, os, sys, time
+state, shards = "run_state.json", 6
+done = json.load(open(state))["done"] if "--resume" in sys.argv and os.path.exists(state) else 0
+while done < shards:
+    time.sleep(0.4)
+    open("trained", "a").write(f"{done}\\n")
+    done += 1
+    json.dump({"done": done, "shards": shards}, open(state + ".new", "w"))
+    os.replace(state + ".new", state)
+    print("shard", done, "of", shards, flush=True)
+"""
+
+
+def test_training_in_shards_goes_on_from_its_checkpoint(spot):
+    """The example of remote-sandbox-mcp's documents: interrupted, resumed under the same name."""
+    spot.bash("mkdir -p wd")
+    spot.client.tool("write_remote_file", remote_path="wd/train.py", content=TRAIN)
+    spot.start("python3 train.py", "train-001", cwd="wd")
+    spot.check("train-001", wait_s=20, until="^shard 2 of 6$")
+    spot.bash("kill -9 $(cut -d' ' -f2 wd/.codex_logs/.anybox/train-001/pid)")
+    spot.bash("pkill -KILL -f '[t]rain.py' || true")
+    assert spot.end("train-001")["status"] == "interrupted"
+    spot.start("python3 train.py --resume", "train-001", cwd="wd")
+    answer = spot.end("train-001")
+    assert answer["exit_code"] == 0 and answer["log_tail"].endswith("shard 6 of 6\nEXIT_CODE=0\n")
+    assert sorted(set(spot.bash("cat wd/trained").split())) == list("012345")
+    assert spot.bash("cat wd/run_state.json").strip() == '{"done": 6, "shards": 6}'
 
 
 # ---- looking --------------------------------------------------------------------------------
@@ -439,9 +476,9 @@ def test_another_user_of_the_host_finds_it_by_name(spot, host):
 def test_a_task_of_a_box_that_ended(host):
     client = host.server()
     client.tool("create_sandbox", name="short")
-    done = client.tool("exec_bash_background", command="exit 4", session_name="done")
+    done = client.tool("exec_bash_background", command="exit 4", session_name="done", watch=False)
     client.tool("check_background_task", task_id=done["task_id"], wait_s=10)
-    cut = client.tool("exec_bash_background", command="sleep 99", session_name="cut")
+    cut = client.tool("exec_bash_background", command="sleep 99", session_name="cut", watch=False)
     client.tool("delete_sandbox", sandbox_name="short")
     assert client.tool("check_background_task", task_id=done["task_id"])["exit_code"] == 4
     answer = client.tool("check_background_task", task_id=cut["task_id"])
@@ -452,7 +489,7 @@ def test_a_task_of_a_box_that_ended(host):
 def test_a_running_task_keeps_its_box(host):
     client = host.server(env={"ANYBOX_LOCAL_IDLE": "10"})
     client.tool("create_sandbox", name="idle")
-    began = client.tool("exec_bash_background", command="sleep 15; echo awake", session_name="busy")
+    began = client.tool("exec_bash_background", command="sleep 15; echo awake", session_name="busy", watch=False)
     time.sleep(14)
     answer = client.tool("check_background_task", task_id=began["task_id"], wait_s=10)
     assert answer["exit_code"] == 0 and "awake" in answer["log_tail"]
@@ -497,7 +534,6 @@ def test_cancel_lets_it_tidy_up(spot):
     ({"command": "x", "metadata_json": "{"}, "metadata_json"),
     ({"command": "x", "resume_plan_json": "[1]"}, "resume_plan_json"),
     ({"command": "x", "auto_resume": True}, "resume_command"),
-    ({"command": "x", "watch": True}, "watch"), ({"command": "x", "webhook_url": "http://x/"}, "webhook_url"),
     ({"command": "x", "session_name": "n" * 101}, "101"), ({"command": "x", "cwd": "a\nb"}, "cwd"),
 ])
 def test_wrong_arguments_are_told_and_nothing_starts(client, arguments, word):
@@ -537,7 +573,8 @@ def test_a_connection_that_breaks_while_starting_starts_once(host, world, server
         client = host.server(env=ssh_servers.hosts(world.entry(proxy)))
         client.tool("exec_bash", command="true")
         name = f"cut{int(pause * 100)}"
-        call = client.start_tool("exec_bash_background", {"command": f"echo ran >>{name}.ran", "session_name": name})
+        call = client.start_tool("exec_bash_background", {"command": f"echo ran >>{name}.ran", "session_name": name,
+                                                           "watch": False})
         time.sleep(pause)
         proxy.drop()
         try:
