@@ -173,9 +173,9 @@ void entries_filled(struct entries_out *o, size_t n)
 static int put_data(void *arg, struct str bytes, struct err *e)
 {
     while (bytes.len > 0) {
-        char *to;
-        size_t cap;
-        if (entries_room(arg, &to, &cap, e) < 0) {
+        char *to = NULL;
+        size_t cap = 0;
+        if (entries_room(arg, &to, &cap, e) < 0 || to == NULL) {
             return -1;
         }
         size_t n = bytes.len < cap ? bytes.len : cap;

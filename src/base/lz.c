@@ -6,6 +6,7 @@
 #define MORE     255 /* in a length byte: more follows */
 #define GIVE_UP  6   /* after 2^6 bytes without a match, look at every other one, and so on */
 #define TAIL_MIN 8   /* the last bytes are always literals */
+#define PACK_MIN 32  /* shorter blocks do not get shorter */
 
 static uint32_t four(const char *p)
 {
@@ -22,16 +23,16 @@ static unsigned slot_of(uint32_t v)
 /* ---- packing ---------------------------------------------------------------------- */
 
 struct packer {
-    unsigned char *to;
+    char *to;
     size_t n, cap;
 };
 
 static void put_long(struct packer *p, size_t rest)
 {
     for (; rest >= MORE; rest -= MORE) {
-        p->to[p->n++] = MORE;
+        p->to[p->n++] = (char)MORE;
     }
-    p->to[p->n++] = (unsigned char)rest;
+    p->to[p->n++] = (char)rest;
 }
 
 /* One sequence; match 0: the last one. False: there is no room. */
@@ -43,7 +44,7 @@ static bool put_sequence(struct packer *p, const char *literals, size_t n, size_
     if (most > p->cap - p->n) {
         return false;
     }
-    p->to[p->n++] = (unsigned char)((n < LONG ? n : LONG) << 4 | (extra < LONG ? extra : LONG));
+    p->to[p->n++] = (char)((n < LONG ? n : LONG) << 4 | (extra < LONG ? extra : LONG));
     if (n >= LONG) {
         put_long(p, n - LONG);
     }
@@ -52,8 +53,8 @@ static bool put_sequence(struct packer *p, const char *literals, size_t n, size_
     if (match == 0) {
         return true;
     }
-    p->to[p->n++] = (unsigned char)(distance & 0xff);
-    p->to[p->n++] = (unsigned char)(distance >> 8);
+    p->to[p->n++] = (char)(distance & 0xff);
+    p->to[p->n++] = (char)(distance >> 8);
     if (extra >= LONG) {
         put_long(p, extra - LONG);
     }
@@ -83,11 +84,12 @@ static size_t match_len(const char *a, const char *b, const char *end)
 
 size_t lz_pack(struct lz *z, struct str block, char *to, size_t cap)
 {
-    struct packer p = {.to = (unsigned char *)to, .cap = cap};
+    struct packer p = {.cap = cap};
     const char *base = block.p;
     const char *at = base;
     const char *literals = base;
-    if (block.len < 4 * TAIL_MIN || block.len > LZ_BLOCK) {
+    p.to = to;
+    if (block.len < PACK_MIN || block.len > LZ_BLOCK) {
         return 0;
     }
     const char *end = base + block.len - TAIL_MIN;

@@ -150,7 +150,7 @@ static int send_listed(void *arg, struct str block, uint32_t unpacked, struct er
         return trees_send(l->w, block, unpacked, e);
     }
     put_block(&l->held, block, unpacked);
-    return l->held.len + 2 * ENTRIES_BLOCK > HELD_MAX ? stop_holding(l, e) : 0;
+    return l->held.len + (size_t)2 * ENTRIES_BLOCK > HELD_MAX ? stop_holding(l, e) : 0;
 }
 
 static int add_entry(void *arg, const struct tree_entry *entry, struct err *e)
@@ -259,7 +259,7 @@ int trees_list(struct worker *w, const struct request *r, struct err *e)
         return worker_fail(w, errno, r->path, "list", e);
     }
     buf_init(&l.held, HELD_MAX);
-    buf_init(&l.unreadable, 2 * ENTRIES_WHY);
+    buf_init(&l.unreadable, (size_t)2 * ENTRIES_WHY);
     tree_digest_init(&l.digest);
     entries_out_init(&l.out, (r->flags & TREE_COMPRESS) != 0, send_listed, &l);
     l.out.whole_seconds = true;
@@ -292,8 +292,8 @@ static int send_bytes(struct getting *g, uint64_t left, struct err *e)
 {
     while (left > 0) {
         struct err why;
-        size_t cap;
-        char *to;
+        size_t cap = 0;
+        char *to = NULL;
         uint64_t hole = tree_reader_hole(g->files);
         hole = hole < left ? hole : left;
         if (hole > 0) {

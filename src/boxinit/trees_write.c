@@ -106,7 +106,7 @@ int trees_put(struct worker *w, const struct request *r, struct err *e)
 {
     struct putting p = {.w = w};
     int root own_fd = -1;
-    buf_init(&p.skipped, 3 * ENTRIES_WHY);
+    buf_init(&p.skipped, (size_t)3 * ENTRIES_WHY);
     int rc = open_target(w, r, &root, e);
     if (rc == 0) {
         rc = write_tree(&p, root, e);

@@ -18,6 +18,7 @@ _Static_assert((int)TREE_FILE == (int)ENTRY_FILE && (int)TREE_DIR == (int)ENTRY_
                "the types travel as they are");
 
 #define OUT_AHEAD (256u << 10) /* prepared for sending, about */
+#define TIDY_MAX  ((size_t)3 * ENTRIES_WHY)
 
 struct exchange {
     struct talk talk;
@@ -93,8 +94,8 @@ static int end(struct exchange *x, int rc, struct err *e)
 static struct str tidy(const struct ctx *ctx, struct str said)
 {
     struct buf text own_buf = {0};
-    buf_init(&text, 3 * ENTRIES_WHY);
-    plain_text(str_head(said, 3 * ENTRIES_WHY), &text);
+    buf_init(&text, TIDY_MAX);
+    plain_text(str_head(said, TIDY_MAX), &text);
     for (size_t i = 0; i < text.len; i++) {
         if (text.p[i] == '\n' || text.p[i] == '\t') {
             text.p[i] = ' ';
@@ -131,7 +132,7 @@ static int get_facts(const struct ctx *ctx, struct frame f, struct tree_facts *o
     struct str home = wire_get_str(&r);
     out->same = wire_get_u8(&r) != 0;
     if (f.type != FRAME_TREE_IS || !wire_done(&r) || type > ENTRY_OTHER ||
-        real.len > 2 * PATH_MAX_BYTES || home.len > PATH_MAX_BYTES || str_has(real, '\0') ||
+        real.len > (size_t)2 * PATH_MAX_BYTES || home.len > PATH_MAX_BYTES || str_has(real, '\0') ||
         str_has(home, '\0')) {
         return talk_bad(e, "what a tree is");
     }
@@ -262,8 +263,8 @@ struct putting {
 
 static int more_of_file(struct putting *p, struct err *e)
 {
-    char *to;
-    size_t cap;
+    char *to = NULL;
+    size_t cap = 0;
     bool skip = false;
     uint64_t hole = p->from->hole != NULL ? p->from->hole(p->from->arg) : 0;
     if (hole > 0) {

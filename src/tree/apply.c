@@ -196,7 +196,10 @@ static int enter_or_make(struct apply *a, struct str name)
     char copy[DIRS_NAME];
     const char *as = dirs_name(name, copy);
     bool made = false;
-    int why = as != NULL ? 0 : errno;
+    int why = 0;
+    if (as == NULL) {
+        return errno;
+    }
     for (int i = 0; i < TRIES && why == 0; i++) {
         if (dirs_enter(&a->dirs, name) == 0) {
             level_added(a);
@@ -326,7 +329,10 @@ static int make_link(struct apply *a, const struct tree_entry *entry, const char
     char copy[DIRS_NAME];
     char temp[TEMP_NAME];
     const char *name = dirs_name(last_part(entry->path), copy);
-    int why = name != NULL ? prepare_dir(a) : errno;
+    if (name == NULL) {
+        return errno;
+    }
+    int why = prepare_dir(a);
     int dir = why == 0 ? dirs_fd(&a->dirs) : -1;
     if (why != 0 || dir < 0) {
         return why != 0 ? why : errno;
@@ -450,7 +456,10 @@ static int put_meta(struct apply *a, const struct tree_entry *entry, struct err 
 {
     char copy[DIRS_NAME];
     const char *name = dirs_name(last_part(entry->path), copy);
-    int why = name != NULL ? go(a, entry->path, e) : errno;
+    if (name == NULL) {
+        return fail(a, entry->path, errno, e);
+    }
+    int why = go(a, entry->path, e);
     if (why == 0) {
         int dir = dirs_fd(&a->dirs);
         int fd own_fd = dir < 0 ? -1 : openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);

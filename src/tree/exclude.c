@@ -86,7 +86,10 @@ static bool read_legacy(struct arena *a, struct str line, struct rule *out)
     out->keeps = take_bang(&s);
     char *text = arena_alloc(a, s.len + 2, 1);
     for (size_t i = 0; i < s.len; i++) {
-        text[i] = s.p[i] == '\\' ? '/' : s.p[i];
+        text[i] = s.p[i];
+        if (text[i] == '\\') {
+            text[i] = '/';
+        }
     }
     s.p = text;
     while (str_starts(s, S("./"))) {

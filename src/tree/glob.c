@@ -328,6 +328,13 @@ struct front {
     size_t low, high; /* words in use */
 };
 
+static void mark(struct front *f, size_t at)
+{
+    f->bits[at >> 6] |= UINT64_C(1) << (at & 63);
+    f->low = at >> 6 < f->low ? at >> 6 : f->low;
+    f->high = at >> 6 > f->high ? at >> 6 : f->high;
+}
+
 /* Adds a place, and those that are reached from it without a byte. */
 static void reach(const struct glob *g, struct front *f, size_t at)
 {
@@ -335,19 +342,20 @@ static void reach(const struct glob *g, struct front *f, size_t at)
         if ((f->bits[at >> 6] >> (at & 63)) & 1) {
             return; /* with all that follows from it: this keeps hostile patterns cheap */
         }
-        f->bits[at >> 6] |= UINT64_C(1) << (at & 63);
-        f->low = at >> 6 < f->low ? at >> 6 : f->low;
-        f->high = at >> 6 > f->high ? at >> 6 : f->high;
+        mark(f, at);
         if (at == g->n) {
             return;
         }
         enum kind kind = g->tokens[at].kind;
         if (kind == FOLDERS) {
-            reach(g, f, at + 3); /* behind the '/' */
-        } else if (kind != STAR && kind != ALL) {
+            mark(f, at + 1); /* something, or nothing, before the '/'... */
+            mark(f, at + 2);
+            at += 3; /* ...or not even that */
+        } else if (kind == STAR || kind == ALL) {
+            at++;
+        } else {
             return;
         }
-        at++;
     }
 }
 
@@ -382,24 +390,31 @@ static void front_init(struct front *f, size_t words)
     f->high = 0;
 }
 
+/* All that one more byte leads to. */
+static void advance(const struct glob *g, const struct front *from, struct front *to,
+                    unsigned char c)
+{
+    size_t words = g->n / 64 + 1;
+    front_init(to, words);
+    for (size_t w = from->low; w <= from->high && w < words; w++) {
+        for (uint64_t bits = from->bits[w]; bits != 0; bits &= bits - 1) {
+            size_t at = w * 64 + (size_t)__builtin_ctzll(bits);
+            if (at < g->n) {
+                step(g, to, at, c);
+            }
+        }
+    }
+}
+
 static bool match_rest(const struct glob *g, struct str text)
 {
     struct front fronts[2];
     struct front *now = &fronts[0];
     struct front *next = &fronts[1];
-    size_t words = g->n / 64 + 1;
-    front_init(now, words);
+    front_init(now, g->n / 64 + 1);
     reach(g, now, g->plain);
     for (size_t i = 0; i < text.len; i++) {
-        front_init(next, words);
-        for (size_t w = now->low; w <= now->high && w < words; w++) {
-            for (uint64_t bits = now->bits[w]; bits != 0; bits &= bits - 1) {
-                size_t at = w * 64 + (size_t)__builtin_ctzll(bits);
-                if (at < g->n) {
-                    step(g, next, at, (unsigned char)text.p[i]);
-                }
-            }
-        }
+        advance(g, now, next, (unsigned char)text.p[i]);
         struct front *used = now;
         now = next;
         next = used;

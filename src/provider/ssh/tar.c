@@ -21,6 +21,7 @@ enum {
 #define PREFIX_LEN 155
 #define ID_LEN     8
 #define NUM_LEN    12
+#define END_BYTES  ((size_t)2 * TAR_BLOCK)
 #define SIZE_OCTAL ((UINT64_C(1) << 33) - 1)
 
 /* ---- writing ------------------------------------------------------------------------ */
@@ -46,6 +47,7 @@ static unsigned sum_of(const char *block)
 static void put_header(struct buf *to, char type, struct str name, struct str link, uint32_t mode,
                        uint64_t size, int64_t seconds)
 {
+    static const char magic[] = {'u', 's', 't', 'a', 'r', '\0', '0', '0'};
     char h[TAR_BLOCK] = {0};
     memcpy(h + NAME, name.p ? name.p : "", name.len < NAME_LEN ? name.len : NAME_LEN);
     memcpy(h + LINK, link.p ? link.p : "", link.len < NAME_LEN ? link.len : NAME_LEN);
@@ -55,10 +57,7 @@ static void put_header(struct buf *to, char type, struct str name, struct str li
     put_octal(h + SIZE, NUM_LEN, size <= SIZE_OCTAL ? size : 0);
     put_octal(h + MTIME, NUM_LEN, seconds > 0 ? (uint64_t)seconds : 0);
     h[TYPE] = type;
-    memcpy(h + MAGIC,
-           "ustar\0"
-           "00",
-           8);
+    memcpy(h + MAGIC, magic, sizeof magic);
     put_octal(h + SUM, ID_LEN - 1, sum_of(h));
     h[SUM + ID_LEN - 1] = ' ';
     buf_add(to, (struct str){h, TAR_BLOCK});
@@ -135,8 +134,8 @@ void tar_pad(struct buf *to, uint64_t size)
 
 void tar_end(struct buf *to, uint64_t total)
 {
-    size_t over = (size_t)((total + 2 * TAR_BLOCK) % TAR_RECORD);
-    put_zeros(to, 2 * TAR_BLOCK + (over > 0 ? TAR_RECORD - over : 0));
+    size_t over = (size_t)((total + END_BYTES) % TAR_RECORD);
+    put_zeros(to, END_BYTES + (over > 0 ? TAR_RECORD - over : 0));
 }
 
 /* ---- reading ------------------------------------------------------------------------- */
@@ -208,11 +207,11 @@ static bool get_time(struct str s, int64_t *out)
         return false;
     }
     for (size_t i = 0; i < 9; i++) {
-        char c = i < fraction.len ? fraction.p[i] : '0';
-        if (c < '0' || c > '9') {
+        int digit = i < fraction.len ? fraction.p[i] - '0' : 0;
+        if (digit < 0 || digit > 9) {
             return false;
         }
-        ns = ns * 10 + (c - '0');
+        ns = ns * 10 + digit;
     }
     bool is_negative = s.len > 0 && s.p[0] == '-';
     *out = tree_time_ns((struct timespec){.tv_sec = seconds - (is_negative && ns > 0 ? 1 : 0),

@@ -14,7 +14,8 @@
 #include "tree/exclude.h"
 
 #define ENTRIES_MAX 10000000 /* of a tree */
-#define RECORD_MAX  (3 * TREE_PATH_MAX)
+#define RECORD_MAX  ((size_t)3 * TREE_PATH_MAX)
+#define SUM_TEXT    ((size_t)2 * TREE_SUM)
 #define IGNORE_MAX  (1u << 20)
 #define ARENA_MAX   ((size_t)4 << 30)
 
@@ -103,7 +104,9 @@ static int take_record(struct listing *l, struct str record, struct err *e)
 {
     if (l->n_facts < 2) {
         if (l->n_facts++ == 0) {
-            l->type = record.len == 1 ? record.p[0] : '-';
+            if (record.len == 1) {
+                l->type = record.p[0];
+            }
         } else {
             l->real = arena_str(&l->arena, str_head(record, TREE_PATH_MAX));
         }
@@ -166,10 +169,11 @@ static int run_find(struct listing *l, struct err *e)
 
 /* ---- without find ------------------------------------------------------------------------- */
 
+static const char letters[] = {
+    [FILE_REGULAR] = 'f', [FILE_DIR] = 'd', [FILE_SYMLINK] = 'l', [FILE_OTHER] = 'o'};
+
 static int add_found(void *arg, const struct file_info *info, struct err *e)
 {
-    static const char letters[] = {
-        [FILE_REGULAR] = 'f', [FILE_DIR] = 'd', [FILE_SYMLINK] = 'l', [FILE_OTHER] = 'o'};
     struct listing *l = arg;
     struct str root = l->req->root;
     struct buf head own_buf = {0};
@@ -200,7 +204,10 @@ static int run_sftp(struct listing *l, struct err *e)
         *e = why;
         return why.kind == ERR_NOT_FOUND ? 0 : -1;
     }
-    l->type = root.type == FILE_DIR ? 'd' : root.type == FILE_REGULAR ? 'f' : 'o';
+    l->type = letters[root.type];
+    if (l->type == 'l') {
+        l->type = 'o';
+    }
     root.path = l->req->root;
     if (l->type == 'o') {
         return 0;
@@ -367,10 +374,10 @@ static int digit(char c)
 static bool take_sum(struct summing *s, struct str record)
 {
     struct listing *l = s->listing;
-    struct str path = str_skip(record, 2 * TREE_SUM + 2);
+    struct str path = str_skip(record, SUM_TEXT + 2);
     if (l->type == 'f' && str_eq(path, S("-"))) {
         path = STR_EMPTY; /* the root itself, from stdin */
-    } else if (record.len < 2 * TREE_SUM + 4 || !str_starts(path, S("./"))) {
+    } else if (record.len < SUM_TEXT + 4 || !str_starts(path, S("./"))) {
         return false;
     } else {
         path = str_skip(path, 2);

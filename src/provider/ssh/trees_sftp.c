@@ -125,14 +125,14 @@ struct getting {
 /* A larger one is read by itself, with many requests under way. */
 static int large_bytes(void *arg, enum stream from, struct str bytes, struct err *e)
 {
-    const struct tree_sink *to = arg;
+    const struct getting *t = arg;
     (void)from;
-    return to->data(to->arg, bytes, e);
+    return t->to->data(t->to->arg, bytes, e);
 }
 
 static int give_large(struct getting *t, struct item *it, struct err *e)
 {
-    struct sink sink = {.write = large_bytes, .arg = (void *)(uintptr_t)t->to};
+    struct sink sink = {.write = large_bytes, .arg = t};
     struct file_info is = {0};
     struct err why = {0};
     int rc = ssh_files_plain.read(t->box, t->g.job.ctx, it->full, 0, (int64_t)it->entry.size, &sink,
@@ -214,18 +214,18 @@ int sftp_tree_links(struct box *b, const struct ctx *ctx, struct str root,
                     struct tree_entry *entries, size_t n, struct arena *names, struct err *e)
 {
     struct group *g own_mem = xcalloc(1, sizeof *g);
-    struct tree_entry *asked[GROUP];
+    size_t asked[GROUP] = {0};
     int rc = group_begin(g, b, ctx, root, e);
     for (size_t i = 0; i < n && rc == 0; i++) {
         if (entries[i].type == TREE_LINK) {
-            asked[g->n] = &entries[i];
+            asked[g->n] = i;
             group_add(g, entries[i].path);
             g->items[g->n - 1].entry.type = TREE_LINK;
         }
         if (g->n == GROUP || (i + 1 == n && g->n > 0)) {
             rc = group_ask(g, WELL, ask_content, answer_content, e);
             for (size_t k = 0; k < g->n && rc == 0; k++) {
-                asked[k]->target = arena_str(names, g->items[k].entry.target);
+                entries[asked[k]].target = arena_str(names, g->items[k].entry.target);
             }
             group_clear(g);
         }
