@@ -450,7 +450,7 @@ open("/dev/null", "w").write("x")
 # ---- mounts and cgroups -------------------------------------------------------------
 
 
-WRITABLE = {"/tmp", "/var/tmp", "/home/user", "/workspace", "/run", "/dev/shm", "/dev/pts", "/proc"}
+WRITABLE = {"/tmp", "/var/tmp", "/var/anybox", "/home/user", "/workspace", "/run", "/dev/shm", "/dev/pts", "/proc"}
 OLD_KERNELS = [[], [442], [428], [428, 442]]  # mount_setattr, open_tree: before 5.12 and 5.2
 
 
