@@ -88,31 +88,30 @@ struct task {
     struct list link; /* server.tasks */
     char id[ID_MAX + 1];
     pid_t pid;
-    bool started, reaped, finished, dead;
+    bool started, reaped, finished, dead, input_ended;
+    bool keep;              /* EXEC_KEEP, see keep.h */
+    bool is_delivered;      /* somebody was told of the end */
     struct watch start;     /* tells that exec succeeded, or why it did not */
     struct watch output[2]; /* read ends of stdout and stderr */
     struct watch input;     /* write end of stdin */
     struct buf waiting;     /* for stdin */
-    bool input_ended;
     struct capture spool[2];
     struct conn *client;
     int64_t started_ms, started_wall_ms, finished_ms;
-    int64_t deadline_ms; /* 0: none */
-    uint32_t grace_ms;
+    int64_t deadline_ms;        /* 0: none */
     struct limit_counts before; /* when it started */
+    uint32_t grace_ms;
     enum kill_phase kill;
     int64_t kill_since_ms, kill_next_ms, kill_force_ms;
     struct proc_id *seen; /* every process that was in its tree when we looked */
     size_t n_seen;
     int wait_status;
     struct ending ending;
-    bool keep; /* EXEC_KEEP, see keep.h */
     struct {
-        int dir, fd[2];
         uint64_t at[2]; /* offset behind the last byte that was written, or given up */
+        int dir, fd[2];
         bool is_begun, is_told;
     } kept;
-    bool is_delivered;                       /* somebody was told of the end */
     const char *program, *cwd, *path, *head; /* for messages; in .text */
     struct arena text;
 };

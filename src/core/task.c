@@ -123,53 +123,54 @@ static const char *how_for(const struct box *b)
     return b->provider->ops->tasks != NULL ? "box" : "plain";
 }
 
+/* The sentence is `before`, what it is about, `after`. */
+struct refusal {
+    const char *why, *before, *after;
+    enum err_kind kind;
+    bool by_name; /* it is about the task's name, else about what the script told */
+};
+
+static const struct refusal refusals[] = {
+    {"cwd", "cwd \"", "\" is not there or cannot be entered; make it first. Nothing was started",
+     ERR_NOT_FOUND, false},
+    {"session", "there is a tmux session \"",
+     "\" on the host already: choose another session_name, or end it with "
+     "cancel_background_task",
+     ERR_EXISTS, true},
+    {"changed", "the task \"",
+     "\" is not the one that was interrupted any more; it was not started again", ERR_EXISTS, true},
+    {"log_is_folder", "log_file \"", "\" is a folder; name a file in it", ERR_INVALID, false},
+    {"log_folder", "\"",
+     "\" cannot be written by this user, and the log must be: give a log_file that can. Nothing "
+     "was started",
+     ERR_DENIED, false},
+    {"log", "\"",
+     "\" cannot be written by this user, and the log must be: give a log_file that can. Nothing "
+     "was started",
+     ERR_DENIED, false},
+    {"disk", "there is no room for the task's files in \"", "\"", ERR_LIMIT, false},
+    {"locked", "somebody else is just starting a task named \"", "\"", ERR_EXISTS, true},
+};
+
 static int refused(struct str what, const struct task_order *o, struct err *e)
 {
     struct str of;
     struct str why = str_cut(what, '\t', &of);
 
-    of = str_head(of, 200);
-    if (str_eq(why, S("cwd"))) {
-        return err_set(e, ERR_NOT_FOUND,
-                       "cwd \"%.*s\" is not there or cannot be entered; make it first. Nothing was "
-                       "started",
-                       STR_ARG(str_head(o->cwd, 200)));
+    of = str_head(str_eq(why, S("cwd")) ? o->cwd : of, 200);
+    for (size_t i = 0; i < COUNTOF(refusals); i++) {
+        const struct refusal *r = &refusals[i];
+
+        if (str_eq(why, str_from(r->why))) {
+            return err_set(e, r->kind, "%s%.*s%s", r->before, STR_ARG(r->by_name ? o->name : of),
+                           r->after);
+        }
     }
     if (str_eq(why, S("running"))) {
         return err_set(e, ERR_EXISTS,
                        "a task named \"%.*s\" is running (task_id %.*s): choose another "
                        "session_name, or end it with cancel_background_task",
                        STR_ARG(o->name), STR_ARG(of));
-    }
-    if (str_eq(why, S("session"))) {
-        return err_set(e, ERR_EXISTS,
-                       "there is a tmux session \"%.*s\" on the host already: choose another "
-                       "session_name, or end it with cancel_background_task",
-                       STR_ARG(o->name));
-    }
-    if (str_eq(why, S("changed"))) {
-        return err_set(e, ERR_EXISTS,
-                       "the task \"%.*s\" is not the one that was interrupted any more; it was "
-                       "not started again",
-                       STR_ARG(o->name));
-    }
-    if (str_eq(why, S("log_is_folder"))) {
-        return err_set(e, ERR_INVALID, "log_file \"%.*s\" is a folder; name a file in it",
-                       STR_ARG(of));
-    }
-    if (str_eq(why, S("log_folder")) || str_eq(why, S("log"))) {
-        return err_set(e, ERR_DENIED,
-                       "\"%.*s\" cannot be written by this user, and the log must be: give a "
-                       "log_file that can. Nothing was started",
-                       STR_ARG(of));
-    }
-    if (str_eq(why, S("disk"))) {
-        return err_set(e, ERR_LIMIT, "there is no room for the task's files in \"%.*s\"",
-                       STR_ARG(of));
-    }
-    if (str_eq(why, S("locked"))) {
-        return err_set(e, ERR_EXISTS, "somebody else is just starting a task named \"%.*s\"",
-                       STR_ARG(o->name));
     }
     return err_set(e, ERR_SYSTEM, "the task could not be started (%.*s)", STR_ARG(why));
 }
@@ -239,7 +240,7 @@ static int look_for_it(struct box *b, const struct ctx *ctx, const struct task_o
     struct err why = *e;
 
     out->recovered = false;
-    if (task_look(b, ctx, &want, 1, false, &wait, is_it, &l, e) < 0) {
+    if (task_look(b, ctx, &want, 1, &wait, is_it, &l, e) < 0) {
         *e = why;
         return err_wrap(e, "the task may have been started or not (look with "
                            "check_background_task before you start it again)");
@@ -295,7 +296,7 @@ static void add_want(struct talk_sh *t, const struct ctx *ctx, const struct task
 }
 
 int task_look(struct box *b, const struct ctx *ctx, const struct task_want *wants, size_t n,
-              bool scan, const struct task_wait *wait, task_seen_fn *each, void *arg, struct err *e)
+              const struct task_wait *wait, task_seen_fn *each, void *arg, struct err *e)
 {
     struct talk_sh t CLEANUP(talk_fini) = {0};
     char mark[33];
@@ -311,7 +312,7 @@ int task_look(struct box *b, const struct ctx *ctx, const struct task_want *want
     for (size_t i = 0; i < n; i++) {
         add_want(&t, ctx, &wants[i]);
     }
-    if (scan) {
+    if (wait->scan) {
         add_want(&t, ctx, &(struct task_want){.name = S("/"), .from = -1});
     }
     if (run(&t, b, ctx, LOOK_MS + wait->seconds * 1000, e) < 0) {

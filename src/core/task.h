@@ -120,6 +120,7 @@ struct task_want {
 struct task_wait {
     int64_t seconds;  /* 0: not */
     struct str until; /* a line of the new text that matches this (POSIX, extended) is enough */
+    bool scan;        /* tell also of whatever else the box knows */
 };
 
 struct task_seen {
@@ -137,10 +138,9 @@ struct task_seen {
 };
 
 typedef int task_seen_fn(void *arg, const struct task_seen *seen, struct err *e);
-/* One round trip for all of them, in their order; `scan`: then whatever else the box knows of.
- * Only the first is waited for. */
+/* One round trip for all of them, in their order. Only the first is waited for. */
 int task_look(struct box *b, const struct ctx *ctx, const struct task_want *wants, size_t n,
-              bool scan, const struct task_wait *wait, task_seen_fn *each, void *arg, struct err *e)
+              const struct task_wait *wait, task_seen_fn *each, void *arg, struct err *e)
     MUST_CHECK;
 /* task_parse.c: what the script said. `mark` ends each text. ERR_PROTOCOL. */
 int task_parse(struct str said, struct str mark, task_seen_fn *each, void *arg, struct err *e)

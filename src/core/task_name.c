@@ -54,7 +54,11 @@ int task_name(struct arena *a, struct str given, struct str *out, struct err *e)
     for (size_t i = 0; i < given.len; i++) {
         bool first_dash = i == 0 && given.p[0] == '-';
 
-        buf_addc(&name, is_plain(given.p[i]) && !first_dash ? given.p[i] : '_');
+        if (is_plain(given.p[i]) && !first_dash) {
+            buf_addc(&name, given.p[i]);
+        } else {
+            buf_addc(&name, '_');
+        }
         foreign = foreign || (unsigned char)given.p[i] >= 0x80;
     }
     if (foreign) {
@@ -114,8 +118,10 @@ struct str task_head(struct arena *a, struct str command)
     for (size_t i = 0; i < text.len; i++) {
         bool space = text.p[i] == ' ' || text.p[i] == '\n' || text.p[i] == '\t';
 
-        if (!space || line.p[line.len - 1] != ' ') {
-            buf_addc(&line, space ? ' ' : text.p[i]);
+        if (!space) {
+            buf_addc(&line, text.p[i]);
+        } else if (line.p[line.len - 1] != ' ') {
+            buf_addc(&line, ' ');
         }
     }
     return arena_str(a, str_trim(utf8_head(buf_str(&line), HEAD_MAX)));

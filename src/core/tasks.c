@@ -266,7 +266,9 @@ static int look(const struct task_ctx *t, struct box *b, const struct task_query
     bool by_id_only = want.dir.len == 0 && want.name.len == 0 && want.log.len == 0;
 
     /* All that is known is an id: a command that its call left, or a task of somebody else's. */
-    return task_look(b, t->ctx, &want, 1, by_id_only, wait, take_seen, &c, e);
+    struct task_wait how = *wait;
+    how.scan = by_id_only;
+    return task_look(b, t->ctx, &want, 1, &how, take_seen, &c, e);
 }
 
 int tasks_check(const struct task_ctx *t, const struct task_query *q, int64_t from, int64_t max,

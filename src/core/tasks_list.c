@@ -96,7 +96,7 @@ static void look_at_box(struct listing *l, struct str box_id)
     const struct task_ctx *t = l->t;
     struct asked a = {.l = l, .box_id = box_id};
     struct task_want wants[TASKS_LIST_MAX];
-    struct task_wait wait = {0};
+    struct task_wait wait = {.scan = true};
     struct str id = box_id;
     struct err e = {0};
     size_t n = 0;
@@ -108,7 +108,7 @@ static void look_at_box(struct listing *l, struct str box_id)
             wants[n++] = tasks_want(&(struct task_query){0}, &l->views[i].row, -1, 0);
         }
     }
-    if (b == NULL || task_look(b, t->ctx, wants, n, true, &wait, list_seen, &a, &e) < 0) {
+    if (b == NULL || task_look(b, t->ctx, wants, n, &wait, list_seen, &a, &e) < 0) {
         box_failed(l, box_id, &e);
     }
 }

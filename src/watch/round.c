@@ -369,7 +369,7 @@ static int look_at_all(struct group *g, struct box *b, const struct ctx *ctx, st
             };
         }
         g->from = at;
-        if (task_look(b, ctx, wants, n, false, &no_wait, keep_seen, g, e) < 0) {
+        if (task_look(b, ctx, wants, n, &no_wait, keep_seen, g, e) < 0) {
             return -1;
         }
         if (g->from != at + n) {

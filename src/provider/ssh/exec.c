@@ -338,56 +338,93 @@ static int step(struct follow *f, struct chan_news *news, struct pollfd *input, 
     return chan_wait(f->chan, f->ctx, wants_input ? input : NULL, until_ms, e) < 0 ? -1 : 0;
 }
 
+static int end_well(struct follow *f, const struct chan_news *news, int64_t started_ms,
+                    struct exec_result *out, struct err *e)
+{
+    int rc = conclude(f, news, started_ms, out, e);
+
+    if (rc == 0 && f->req->keep && out->wall_ms >= SELF_TIDY_MS) {
+        (void)tell_kept(f, false);
+    }
+    return rc;
+}
+
+static int take_back(struct follow *f)
+{
+    kill_cancelled(f);
+    if (f->req->keep && f->group > 0) {
+        (void)tell_kept(f, false);
+    }
+    return -1;
+}
+
+/* Its time is over. 1: it is being killed; 0: that was the end, -1: it cannot be told. */
+static int end_time(struct follow *f, const struct chan_news *news, int64_t started_ms,
+                    struct exec_result *out, struct err *e)
+{
+    if (f->is_timed_out) { /* killed, and still not gone: enough */
+        return conclude(f, news, started_ms, out, e);
+    }
+    f->is_timed_out = true;
+    if (f->group == 0) {
+        kill_cancelled(f);
+        out->not_sent = !news->has_started;
+        return fail_silent(f, news->has_started, e);
+    }
+    kill_group(f, GRACE_MS);
+    return 1;
+}
+
+static bool is_reached(int64_t ms)
+{
+    return ms > 0 && clock_mono_ms() >= ms;
+}
+
+/* When to leave it, after that could not be done at over_ms. */
+static int64_t next_try(const struct follow *f, int64_t over_ms)
+{
+    if (!is_reached(over_ms)) {
+        return over_ms;
+    }
+    return clock_mono_ms() + (f->is_in_done ? LEAVE_AGAIN_MS : INPUT_STEP_MS);
+}
+
+/* So long from `from_ms` on; 0: never. */
+static int64_t after(int64_t from_ms, int64_t ms)
+{
+    return ms > 0 ? from_ms + ms : 0;
+}
+
 static int run(struct follow *f, struct exec_result *out, struct err *e)
 {
     int64_t started_ms = clock_mono_ms();
-    int64_t until_ms = f->req->timeout_ms > 0 && !f->is_blind ? started_ms + f->req->timeout_ms : 0;
-    int64_t over_ms = f->req->keep && f->req->over_ms > 0 ? started_ms + f->req->over_ms : 0;
+    int64_t until_ms = f->is_blind ? 0 : after(started_ms, f->req->timeout_ms);
+    int64_t over_ms = f->req->keep ? after(started_ms, f->req->over_ms) : 0;
     struct pollfd input = {.fd = f->req->input != NULL ? f->req->input->fd : -1, .events = POLLIN};
     struct chan_news news = {0};
 
     for (;;) {
         int rc = step(f, &news, &input, over_ms > 0 ? over_ms : until_ms, e);
 
-        if (rc > 0) {
-            rc = conclude(f, &news, started_ms, out, e);
-            if (rc == 0 && f->req->keep && out->wall_ms >= SELF_TIDY_MS) {
-                (void)tell_kept(f, false);
-            }
-            return rc;
+        if (rc != 0) {
+            return rc > 0 ? end_well(f, &news, started_ms, out, e) : take_back(f);
         }
-        if (rc < 0) {
-            kill_cancelled(f);
-            if (f->req->keep && f->group > 0) {
-                (void)tell_kept(f, false);
-            }
-            return -1;
+        if (is_reached(over_ms) && leave(f, &news, started_ms, out)) {
+            return 0;
         }
-        if (over_ms > 0 && clock_mono_ms() >= over_ms) {
-            if (leave(f, &news, started_ms, out)) {
-                return 0;
-            }
-            over_ms = clock_mono_ms() + (f->is_in_done ? LEAVE_AGAIN_MS : INPUT_STEP_MS);
-        }
+        over_ms = next_try(f, over_ms);
         if (f->waits && news.has_started) {
             f->waits = false;
             started_ms = clock_mono_ms();
-            until_ms = f->req->timeout_ms > 0 ? started_ms + f->req->timeout_ms : 0;
+            until_ms = after(started_ms, f->req->timeout_ms);
         }
-        if (until_ms == 0 || clock_mono_ms() < until_ms) {
-            continue;
+        if (is_reached(until_ms)) {
+            until_ms = clock_mono_ms() + AFTER_KILL_MS;
+            rc = end_time(f, &news, started_ms, out, e);
+            if (rc <= 0) {
+                return rc;
+            }
         }
-        if (f->is_timed_out) { /* killed, and still not gone: enough */
-            return conclude(f, &news, started_ms, out, e);
-        }
-        f->is_timed_out = true;
-        until_ms = clock_mono_ms() + AFTER_KILL_MS;
-        if (f->group == 0) {
-            kill_cancelled(f);
-            out->not_sent = !news.has_started;
-            return fail_silent(f, news.has_started, e);
-        }
-        kill_group(f, GRACE_MS);
     }
 }
 
