@@ -152,7 +152,7 @@ def test_a_full_disk(host, world, fresh, mounted):
     client = start(host, world, fresh)
     assert "space" in settled(client)
     works(client)
-    assert not agents(fresh.cache) and not list(fresh.cache.glob(".agent*"))
+    assert wait_until(lambda: not agents(fresh.cache) and not list(fresh.cache.glob(".agent*")), 10)
 
 
 def test_another_processor(host, world, fresh):

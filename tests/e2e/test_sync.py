@@ -292,7 +292,7 @@ def test_bad_input_is_a_sentence(place, host):
             (up, {"local_path": "src", "exclude_style": "other"}, "invalid", "exclude_style")):
         answer = refused(call, place, **arguments)
         assert answer["code"] == code and says in answer["error"], (arguments, answer)
-    assert inside(place, "ls -A; cat f") == "d\nf\np\n"
+    assert inside(place, "ls -A -I .anybox; cat f") == "d\nf\np\n"
 
 
 def test_no_permission_is_told(place, host):
@@ -594,7 +594,7 @@ def test_upload_and_download_files(place):
     assert [(f["path"], f["size"]) for f in done["uploaded"]] == [("up/a.bin", len(data)), ("b.txt", 10)]
     assert done["uploaded"][0]["sha256"] == hashlib.sha256(data).hexdigest()
     assert [f["path"] for f in done["failed"]] == ["bad", "folder/"] and all(f["error"] for f in done["failed"])
-    assert inside(place, "stat -c %a b.txt; ls -A") == "755\nb.txt\nup\n"
+    assert inside(place, "stat -c %a b.txt; ls -A -I .anybox") == "755\nb.txt\nup\n"
     got = place.tool("download_files", paths=["up/a.bin", "missing", "b.txt", "up"])["files"]
     assert base64.b64decode(got[0]["content"]) == data and got[0]["size"] == len(data) and not got[0]["truncated"]
     assert got[1]["code"] == "not_found" and got[3]["code"] == "invalid" and "content" not in got[1]
