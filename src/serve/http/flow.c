@@ -22,7 +22,7 @@
 #include "serve/http/route.h"
 
 #define RING_SIZE  ((size_t)256 << 10)
-#define HUNG_UP_MS 1000               /* what was on its way is here by then */
+#define HUNG_UP_MS 3000               /* what was on its way is here by then */
 #define BLOCK      ((size_t)64 << 10) /* what libmicrohttpd sends at once */
 
 struct flow { /* guarded by live.lock */
