@@ -42,6 +42,7 @@
 #define KEEPALIVE_MS   30000 /* without a word of the host until we ask for one */
 #define ANSWER_MS      15000 /* how long it may then take */
 #define LEFTOVER_MS    150   /* after the end of a command whose children keep its output open */
+#define LAST_WORDS_MS  5000  /* the agent's scripts leave none behind: sshd is slow then */
 
 /* What a host told about itself when it was first asked. */
 struct facts {

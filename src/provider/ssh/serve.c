@@ -391,7 +391,8 @@ static bool is_over(struct session *s, struct chan *c, bool moved)
     if (c->quiet_since_ms == 0) {
         c->quiet_since_ms = clock_mono_ms();
     }
-    return clock_mono_ms() - c->quiet_since_ms >= LEFTOVER_MS;
+    return clock_mono_ms() - c->quiet_since_ms >=
+           (c->kind == CHAN_RELAY ? LAST_WORDS_MS : LEFTOVER_MS);
 }
 
 /* The host has said all on a connection to a port, and may still listen. */
