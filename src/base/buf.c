@@ -161,3 +161,16 @@ char *buf_take(struct buf *b)
     *b = (struct buf){.max = b->max};
     return taken;
 }
+
+void buf_add_quoted(struct buf *b, struct str word)
+{
+    buf_addc(b, '\'');
+    for (size_t i = 0; i < word.len; i++) {
+        if (word.p[i] == '\'') {
+            buf_add(b, S("'\\''"));
+        } else {
+            buf_addc(b, word.p[i]);
+        }
+    }
+    buf_addc(b, '\'');
+}

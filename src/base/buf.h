@@ -28,6 +28,7 @@ void buf_clear(struct buf *b);             /* empty, not cut; memory is kept */
 void buf_add(struct buf *b, struct str s); /* all of it or as much as fits */
 void buf_addc(struct buf *b, char c);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void buf_add_quoted(struct buf *b, struct str word); /* so that sh reads it as one word */
 /* Room for n more bytes at b->p + b->len, or NULL when that is beyond max; the
  * caller writes there and adds to b->len (and need not terminate: the next add,
  * buf_str() and buf_take() do). */

@@ -185,20 +185,6 @@ static int check_resume(const struct watch_order *o, struct err *e)
     return 0;
 }
 
-/* A word of sh that means just this text. */
-static void add_quoted(struct buf *to, struct str text)
-{
-    buf_add(to, S("'"));
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.p[i] == '\'') {
-            buf_add(to, S("'\\''"));
-        } else {
-            buf_add(to, (struct str){text.p + i, 1});
-        }
-    }
-    buf_add(to, S("'"));
-}
-
 static struct str wakeup_command(struct arena *a, struct str codex)
 {
     struct buf text own_buf = {0};
@@ -206,7 +192,7 @@ static struct str wakeup_command(struct arena *a, struct str codex)
     buf_init(&text, (size_t)8 * WATCH_TEXT_MAX);
     buf_add(&text, S("case \"$RSMCP_EVENT_TYPE\" in ssh_unreachable|interrupted|resume_failed|"
                      "resume_exhausted|completed|config_missing|sandbox_gone) "));
-    add_quoted(&text, codex.len > 0 ? codex : S("codex"));
+    buf_add_quoted(&text, codex.len > 0 ? codex : S("codex"));
     buf_add(&text, S(" exec \"$RSMCP_SUGGESTED_PROMPT\" ;; esac"));
     return arena_str(a, buf_str(&text));
 }

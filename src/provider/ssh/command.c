@@ -11,19 +11,6 @@
 /* Below sshd bash reads ~/.bashrc, which the login shell has done already. */
 #define BASH "bash --norc"
 
-void command_quote(struct buf *out, struct str word)
-{
-    buf_addc(out, '\'');
-    for (size_t i = 0; i < word.len; i++) {
-        if (word.p[i] == '\'') {
-            buf_add(out, S("'\\''"));
-        } else {
-            buf_addc(out, word.p[i]);
-        }
-    }
-    buf_addc(out, '\'');
-}
-
 /* One word for sh, fish and csh alike. They differ in what a backslash, a newline and an
  * exclamation mark mean inside quotes: those become what printf's %b reads. */
 static void encode(struct buf *out, struct str word)
@@ -54,7 +41,7 @@ static void add_cwd(struct buf *script, struct str cwd, const char *mark)
         cwd = str_skip(cwd, 1);
     }
     if (cwd.len > 0) {
-        command_quote(script, cwd);
+        buf_add_quoted(script, cwd);
     }
     buf_addf(script, " 2>/dev/null||{ printf %%s\\\\n %scd >&2;exit 125;};", mark);
 }
@@ -81,7 +68,7 @@ static int add_env(struct buf *script, const struct str *env, size_t n, struct e
             return err_set(e, ERR_INVALID, "a variable is NAME=value");
         }
         buf_addf(script, "export %.*s=", STR_ARG(name));
-        command_quote(script, value);
+        buf_add_quoted(script, value);
         buf_addc(script, ';');
     }
     return 0;
@@ -130,7 +117,7 @@ static void add_kept(struct buf *script, const struct exec_req *req)
     const char *id = req->id.p;
 
     buf_add(script, S("x="));
-    command_quote(script, req->command);
+    buf_add_quoted(script, req->command);
     buf_addf(script,
              ";h=$HOME/" KEPT_HOME ";k=$h/%.*s;if (umask 077;command -v tee&&"
              "{ mkdir -p \"$h\"&&mkdir \"$k\"||{ mkdir -p \"$h\"&&mkdir \"$k\";};}&&"
@@ -146,7 +133,7 @@ static void add_kept(struct buf *script, const struct exec_req *req)
              "(umask 077;echo \"%.*s $$ $(q 20 lstart)\" >\"$k/job\";"
              "printf \"%%s\\n\" \"%.*s 0 $t exec\" \"$k/stdout\" \"$PWD\" ",
              n, id, n, id);
-    command_quote(script, command_head(req->command));
+    buf_add_quoted(script, command_head(req->command));
     buf_addf(
         script,
         " >\"$k/s\";mv \"$k/s\" \"$k/started\");s=${BASH_VERSION:+" BASH "};"
@@ -179,7 +166,7 @@ static int add_script(struct buf *script, const struct facts *facts, const struc
         buf_add(script, S("exec"));
         for (size_t i = 0; i < req->n_argv; i++) {
             buf_addc(script, ' ');
-            command_quote(script, req->argv[i]);
+            buf_add_quoted(script, req->argv[i]);
         }
         return 0;
     }
@@ -188,7 +175,7 @@ static int add_script(struct buf *script, const struct facts *facts, const struc
         return 0;
     }
     buf_add(script, S("eval "));
-    command_quote(script, req->command);
+    buf_add_quoted(script, req->command);
     return 0;
 }
 
@@ -213,7 +200,7 @@ static void add_words(const struct facts *facts, const char *shell, struct str s
 {
     if (facts->is_plain_shell) {
         buf_addf(out, "%s -c ", shell);
-        command_quote(out, script);
+        buf_add_quoted(out, script);
     } else {
         buf_addf(out, "%s -c 'eval \"$(printf %%b \"$0\")\"' ", shell);
         encode(out, script);
@@ -249,7 +236,7 @@ static int build_blind(const struct exec_req *req, const char *mark, struct buf 
         }
         buf_addf(&script, "timeout -k 1 9 true >/dev/null 2>&1&&exec " TIMEOUT "$s -c ", GRACE_S,
                  keeper_s(req));
-        command_quote(&script, buf_str(&part));
+        buf_add_quoted(&script, buf_str(&part));
         buf_addc(&script, ';');
         buf_clear(&part);
     }
@@ -257,7 +244,7 @@ static int build_blind(const struct exec_req *req, const char *mark, struct buf 
         return -1;
     }
     buf_add(&script, S("exec $s -c "));
-    command_quote(&script, buf_str(&part));
+    buf_add_quoted(&script, buf_str(&part));
     command_wrap(&without, buf_str(&script), out);
     return script.cut || part.cut || out->cut
                ? err_set(e, ERR_LIMIT, "the command is too long for a host that is not known yet")

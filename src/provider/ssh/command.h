@@ -17,8 +17,6 @@
 #define MARK_SIZE        33
 #define COMMAND_LINE_MAX (120u << 10) /* execve: one string of at most 128 KiB */
 
-/* Adds `word` so that sh reads it as one word. */
-void command_quote(struct buf *out, struct str word);
 /* The whole text; for a host whose facts are not known it is longer. ERR_LIMIT when it is too long, ERR_INVALID for a NUL or a bad variable. */
 int command_build(const struct facts *facts, const struct exec_req *req, const char *mark,
                   struct buf *out, struct err *e) MUST_CHECK;

@@ -30,7 +30,7 @@ void shell_add_path(struct buf *script, struct str path)
         buf_add(script, S("\"$HOME\"/"));
     }
     if (path.len > 0) {
-        command_quote(script, path);
+        buf_add_quoted(script, path);
     }
 }
 
