@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/percent.h"
 #include "base/sha256.h"
 #include "core/token.h"
 
@@ -19,21 +20,6 @@ static void hash_target(const struct link_to *to, unsigned char hash[SHA256_SIZE
     sha256_end(&h, hash);
 }
 
-static void add_escaped(struct buf *out, struct str s)
-{
-    for (size_t i = 0; i < s.len; i++) {
-        unsigned char c = (unsigned char)s.p[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                     c == '-' || c == '.' || c == '_' || c == '~' || c == '/';
-
-        if (plain) {
-            buf_addc(out, (char)c);
-        } else {
-            buf_addf(out, "%%%02X", c);
-        }
-    }
-}
-
 int link_make(const struct services *s, struct str base, const struct link_to *to, struct arena *a,
               struct str *url, struct err *e)
 {
@@ -48,9 +34,9 @@ int link_make(const struct services *s, struct str base, const struct link_to *t
     buf_init(&text, URL_MAX);
     buf_add(&text, base);
     buf_add(&text, S(LINK_PATH "?sandbox_id="));
-    add_escaped(&text, to->box);
+    percent_add(&text, to->box, true);
     buf_add(&text, S("&file_path="));
-    add_escaped(&text, to->path);
+    percent_add(&text, to->path, true);
     buf_add(&text, S("&link="));
     if (token_make(s->tokens, TOKEN_FILE, buf_str(&payload),
                    clock_wall_ms() + (s->config->http_link_ttl_s * 1000), &text, e) < 0) {

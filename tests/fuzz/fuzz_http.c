@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/base64url.h"
+#include "base/mime.h"
+#include "base/percent.h"
 #include "base/utf8.h"
 #include "serve/http/parse.h"
 #include "serve/http/validate.h"
@@ -88,14 +90,14 @@ static void urls(struct arena *a, struct str s)
     struct err e;
     bool found;
 
-    if (http_unescape(a, s, true, &plain, &e) == 0) {
+    if (percent_read(a, s, true, &plain, &e) == 0) {
         must(plain.len <= s.len && !str_has(plain, '\0'));
         buf_init(&escaped, 3 * plain.len + 1);
-        http_escape(&escaped, plain, false);
-        must(!escaped.cut && http_unescape(a, buf_str(&escaped), true, &again, &e) == 0);
+        percent_add(&escaped, plain, false);
+        must(!escaped.cut && percent_read(a, buf_str(&escaped), true, &again, &e) == 0);
         must(str_eq(plain, again));
     }
-    if (http_query(a, s, S("a"), &plain, &found, &e) == 0) {
+    if (percent_query(a, s, S("a"), &plain, &found, &e) == 0) {
         must(found || plain.len == 0);
     }
 }
@@ -117,7 +119,7 @@ static void files(struct str s)
     struct buf out own_buf = {0};
 
     buf_init(&out, 16384);
-    http_disposition(&out, s, http_file_type(s).shown_inline);
+    http_disposition(&out, s, mime_of(s).passive);
     must(!out.cut && out.len < 2000);
     for (size_t i = 0; i < out.len; i++) {
         must(out.p[i] >= ' ' && out.p[i] < 0x7f && strchr("\\/", out.p[i]) == NULL);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/percent.h"
 #include "mcp/rpc.h"
 #include "serve/http/keys.h"
 #include "serve/http/parse.h"
@@ -67,7 +68,7 @@ static int read_uri(struct live *l, struct err *e)
     }
     if (!str_has(path, '%')) {
         decoded = path;
-    } else if (http_unescape(&l->arena, path, false, &decoded, e) < 0) {
+    } else if (percent_read(&l->arena, path, false, &decoded, e) < 0) {
         return -1;
     }
     l->pub.path = decoded;

@@ -7,6 +7,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mime.h"
 #include "serve/http/file.h"
 #include "serve/http/http_own.h"
 #include "serve/http/parse.h"
@@ -15,14 +16,14 @@
 #define SIZELESS_MAX ((size_t)4 << 20) /* of a file whose size is 0, such as those of /proc */
 
 static void set_headers(struct request *r, const struct target *t, const struct file_info *info,
-                        struct download_type type)
+                        struct mime type)
 {
     struct buf text own_buf = {0};
     char etag[VALIDATE_ETAG_SIZE];
     char date[VALIDATE_DATE_SIZE];
 
     buf_init(&text, 3 * FILE_PATH_MAX + 256);
-    http_disposition(&text, t->path, type.shown_inline);
+    http_disposition(&text, t->path, type.passive);
     request_set_header(r, "Content-Disposition", buf_str(&text));
     request_set_header(r, "ETag",
                        validate_etag(info->size, info->mtime_s, clock_wall_ms() / 1000, etag));
@@ -163,7 +164,7 @@ static enum range_kind wanted_range(struct request *r, const struct file_info *i
 static void send_file(struct request *r, struct box *b, const struct target *t,
                       const struct file_info *info, struct err *e)
 {
-    struct download_type type = http_file_type(t->path);
+    struct mime type = mime_of(t->path);
     struct download d = {.request = r, .status = MHD_HTTP_OK, .type = type.type};
     struct http_range part = {0};
 

@@ -98,18 +98,6 @@ enum range_kind http_range(struct str value, uint64_t size, struct http_range *o
 
 /* ---- URLs --------------------------------------------------------------------------------- */
 
-/* %XX into bytes; '+' into a space where plus_is_space (queries). A '%' without two
- * digits, and NUL however it is written, are refused. */
-int http_unescape(struct arena *a, struct str s, bool plus_is_space, struct str *out, struct err *e)
-    MUST_CHECK;
-/* The value of `name` in a query (without its '?'). *found is false when it is not there; a
- * name that is there twice, and bad escapes anywhere, are errors. "a" alone is "a=". */
-int http_query(struct arena *a, struct str query, struct str name, struct str *out, bool *found,
-               struct err *e) MUST_CHECK;
-/* Appends `s` for one value of a query or one part of a path: all but letters, digits and
- * "-._~" as %XX, and '/' too unless keep_slashes. */
-void http_escape(struct buf *out, struct str s, bool keep_slashes);
-
 /* ---- MCP ------------------------------------------------------------------------------------ */
 
 /* A header value of MCP: "=?base64?...?=" is decoded (strictly, ERR_INVALID otherwise),
@@ -121,17 +109,10 @@ int32_t http_revision_date(struct str value);
 /* ---- downloads ---------------------------------------------------------------------------- */
 
 /* How a file of a box is sent. Who made it is not trusted: what a browser would run or draw
- * with scripts is never shown inline, and every answer has X-Content-Type-Options: nosniff
- * and HTTP_FILE_CSP. */
-struct download_type {
-    const char *type;  /* for Content-Type */
-    bool shown_inline; /* else as an attachment */
-};
-
+ * with scripts (base/mime.h) is never shown inline, and every answer has
+ * X-Content-Type-Options: nosniff and HTTP_FILE_CSP. */
 #define HTTP_FILE_CSP "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
-/* By the end of the name; what is not known is application/octet-stream. */
-struct download_type http_file_type(struct str name);
 /* The value of Content-Disposition: inline or attachment, and the last part of the path as
  * file name, in ASCII for all and exactly (filename*) when that is not the same. Control
  * characters, quotes and path separators never get into it. */

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/percent.h"
 #include "base/thread.h"
 #include "serve/http/http_own.h"
 #include "serve/http/parse.h"
@@ -210,7 +211,7 @@ int request_query(struct request *r, struct str name, struct str *out, struct er
 {
     bool found = false;
 
-    if (http_query(r->arena, r->query, name, out, &found, e) < 0) {
+    if (percent_query(r->arena, r->query, name, out, &found, e) < 0) {
         return -1;
     }
     if (!found) {

@@ -1,4 +1,5 @@
 /* Headers and URLs: what is accepted, what is refused, and what must not be mistaken. */
+#include "base/mime.h"
 #include "serve/http/parse.h"
 #include "test.h"
 
@@ -358,85 +359,6 @@ static void reads_ranges(void **state)
     }
 }
 
-/* ---- URLs --------------------------------------------------------------------------------------------- */
-
-static void unescapes_once(void **state)
-{
-    struct str out;
-    struct err e;
-
-    (void)state;
-    assert_ok(http_unescape(&arena, S("a%2Fb%2fc%25%32%35+%C3%A9"), false, &out, &e), &e);
-    assert_str(out, S("a/b/c%25+\xc3\xa9"));
-    assert_ok(http_unescape(&arena, S("a+b%2B"), true, &out, &e), &e);
-    assert_str(out, S("a b+"));
-    assert_ok(http_unescape(&arena, S(""), true, &out, &e), &e);
-    assert_int_equal(out.len, 0);
-    assert_fails(http_unescape(&arena, S("%"), false, &out, &e), &e, ERR_INVALID, "%25");
-    assert_fails(http_unescape(&arena, S("%2"), false, &out, &e), &e, ERR_INVALID, "%25");
-    assert_fails(http_unescape(&arena, S("%zz"), false, &out, &e), &e, ERR_INVALID, "%25");
-    assert_fails(http_unescape(&arena, S("%-1"), false, &out, &e), &e, ERR_INVALID, "%25");
-    assert_fails(http_unescape(&arena, S("a%00"), false, &out, &e), &e, ERR_INVALID, "NUL");
-    assert_fails(http_unescape(&arena, S("a\0b"), false, &out, &e), &e, ERR_INVALID, "NUL");
-}
-
-static void finds_a_value_in_a_query(void **state)
-{
-    const struct str query = S("sandbox_id=ab%26c&file%5Fpath=%2Ftmp%2Fa+b&&flag&x=1=2&empty=");
-    struct str out;
-    bool found;
-    struct err e;
-
-    (void)state;
-    assert_ok(http_query(&arena, query, S("sandbox_id"), &out, &found, &e), &e);
-    assert_true(found);
-    assert_str(out, S("ab&c"));
-    assert_ok(http_query(&arena, query, S("file_path"), &out, &found, &e), &e);
-    assert_str(out, S("/tmp/a b"));
-    assert_ok(http_query(&arena, query, S("flag"), &out, &found, &e), &e);
-    assert_true(found && out.len == 0);
-    assert_ok(http_query(&arena, query, S("x"), &out, &found, &e), &e);
-    assert_str(out, S("1=2"));
-    assert_ok(http_query(&arena, query, S("empty"), &out, &found, &e), &e);
-    assert_true(found && out.len == 0);
-    assert_ok(http_query(&arena, query, S("nothing"), &out, &found, &e), &e);
-    assert_false(found);
-    assert_ok(http_query(&arena, STR_EMPTY, S("a"), &out, &found, &e), &e);
-    assert_false(found);
-}
-
-static void a_name_twice_is_an_error_however_it_is_written(void **state)
-{
-    struct str out;
-    bool found;
-    struct err e;
-
-    (void)state;
-    assert_fails(http_query(&arena, S("a=1&b=2&a=3"), S("a"), &out, &found, &e), &e, ERR_INVALID,
-                 "more than once");
-    assert_fails(http_query(&arena, S("a=1&%61=1"), S("a"), &out, &found, &e), &e, ERR_INVALID,
-                 "more than once");
-    assert_fails(http_query(&arena, S("a=1&b=%"), S("a"), &out, &found, &e), &e, ERR_INVALID,
-                 "%25");
-}
-
-static void escapes_what_comes_back(void **state)
-{
-    struct buf out own_buf = {0};
-    struct str back;
-    struct err e;
-
-    (void)state;
-    buf_init(&out, 1000);
-    http_escape(&out, S("/a b/\xc3\xa9+%&=?#\"'<>"), true);
-    assert_str(buf_str(&out), S("/a%20b/%C3%A9%2B%25%26%3D%3F%23%22%27%3C%3E"));
-    assert_ok(http_unescape(&arena, buf_str(&out), true, &back, &e), &e);
-    assert_str(back, S("/a b/\xc3\xa9+%&=?#\"'<>"));
-    buf_clear(&out);
-    http_escape(&out, S("a/b"), false);
-    assert_str(buf_str(&out), S("a%2Fb"));
-}
-
 /* ---- MCP ------------------------------------------------------------------------------------------------ */
 
 static void decodes_mcp_header_values(void **state)
@@ -492,16 +414,16 @@ static void active_files_are_never_inline(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNTOF(active); i++) {
-        if (http_file_type(str_from(active[i])).shown_inline) {
+        if (mime_of(str_from(active[i])).passive) {
             fail_msg("%s is inline", active[i]);
         }
     }
-    assert_true(http_file_type(S("/a/plot.PNG")).shown_inline);
-    assert_string_equal(http_file_type(S("/a/plot.PNG")).type, "image/png");
-    assert_string_equal(http_file_type(S("x.tar.gz")).type, "application/gzip");
-    assert_string_equal(http_file_type(S("a.py")).type, "text/plain; charset=utf-8");
-    assert_string_equal(http_file_type(S("Makefile")).type, "application/octet-stream");
-    assert_string_equal(http_file_type(S("a.html")).type, "text/html; charset=utf-8");
+    assert_true(mime_of(S("/a/plot.PNG")).passive);
+    assert_string_equal(mime_of(S("/a/plot.PNG")).type, "image/png");
+    assert_string_equal(mime_of(S("x.tar.gz")).type, "application/gzip");
+    assert_string_equal(mime_of(S("a.py")).type, "text/plain; charset=utf-8");
+    assert_string_equal(mime_of(S("Makefile")).type, "application/octet-stream");
+    assert_string_equal(mime_of(S("a.html")).type, "text/html; charset=utf-8");
 }
 
 static void check_disposition(struct str path, bool shown_inline, const char *want)
@@ -563,10 +485,6 @@ int main(void)
         cmocka_unit_test(authorization_is_a_scheme_and_one_token),
         cmocka_unit_test(a_wrong_key_is_not_repeated),
         cmocka_unit_test(reads_ranges),
-        cmocka_unit_test(unescapes_once),
-        cmocka_unit_test(finds_a_value_in_a_query),
-        cmocka_unit_test(a_name_twice_is_an_error_however_it_is_written),
-        cmocka_unit_test(escapes_what_comes_back),
         cmocka_unit_test(decodes_mcp_header_values),
         cmocka_unit_test(revisions_are_dates),
         cmocka_unit_test(active_files_are_never_inline),
