@@ -89,6 +89,9 @@ int boxes_select(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
 /* Asks all how busy they are and selects the one with the highest idle_score(). */
 int boxes_select_idlest(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
                         struct box_view *out, struct err *e) MUST_CHECK;
+/* One box, asked now. ERR_GONE with the reason when it has ended. */
+int boxes_show(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
+               const struct box_want *want, struct box_view *out, struct err *e) MUST_CHECK;
 /* The active box without making one: ERR_NOT_FOUND when there is none. */
 int boxes_active(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct box_view *out,
                  struct err *e) MUST_CHECK;

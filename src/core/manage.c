@@ -78,6 +78,17 @@ int boxes_select(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
     return 0;
 }
 
+int boxes_show(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
+               const struct box_want *want, struct box_view *out, struct err *e)
+{
+    struct box_row row;
+
+    if (find_row(bs, ctx, scope, want, &row, e) < 0) {
+        return -1;
+    }
+    return row.state == ROW_ENDED ? name_fail_ended(&row, e) : look_at(bs, ctx, &row, out, e);
+}
+
 int boxes_active(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct box_view *out,
                  struct err *e)
 {

@@ -10,6 +10,7 @@
 #include "core/audit.h"
 #include "core/boxes.h"
 #include "core/forward.h"
+#include "core/journal.h"
 #include "core/metrics.h"
 #include "core/token.h"
 #include "core/transfer.h"
@@ -51,6 +52,7 @@ static int init(struct services *s, struct err *e)
     s->store = store_new(s->config->state_dir);
     s->tokens = tokens_new(s->config->state_dir);
     s->metrics = metrics_new();
+    s->journal = journal_new();
     if (s->config->audit_file.len > 0) {
         s->audit = audit_new(s->config->audit_file);
     }
@@ -97,6 +99,7 @@ void services_fini(struct services *s)
     tokens_free(s->tokens);
     store_free(s->store);
     metrics_free(s->metrics);
+    journal_free(s->journal);
     if (s->config != NULL) {
         config_fini(s->config);
         free(s->config);

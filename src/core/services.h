@@ -17,6 +17,7 @@ struct metrics;
 struct audit;
 struct transfers;
 struct forwards;
+struct journal;
 
 struct services {
     struct config *config;
@@ -27,6 +28,7 @@ struct services {
     struct audit *audit;         /* NULL: calls are not recorded */
     struct transfers *transfers; /* workers of background syncs that we started */
     struct forwards *forwards;   /* local ports that lead into boxes */
+    struct journal *journal;     /* what was run, for who looks back */
     struct pool *calls;          /* runs tool calls; some more than twice max_calls threads */
 };
 

@@ -17,6 +17,8 @@
 #include "mcp/rpc.h"
 #include "tools/tool.h"
 
+struct observer;
+
 struct mcp {
     const struct services *services;
     unsigned toolsets;
@@ -27,6 +29,7 @@ struct mcp {
     pthread_mutex_t listeners_lock;
     struct list listeners; /* struct listener.link in listen.c; guarded by listeners_lock ... */
     size_t n_listeners;    /* ... like this */
+    struct observer *observer;
 };
 
 struct batch;

@@ -9,11 +9,13 @@
 #include "mcp/listen.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "json/js.h"
 #include "mcp/mcp.h"
+#include "mcp/observe.h"
 #include "mcp/offer.h"
 #include "tools/resource.h"
 
@@ -28,7 +30,8 @@ struct listener {
     char *raw_id; /* NULL: a subscription of 2025-11-25 or older */
     char *id;     /* decoded, when it is a string */
     unsigned kinds;
-    json_t *uris; /* array of strings; never changed */
+    json_t *uris;    /* array of strings; never changed */
+    char **versions; /* what was last heard of each; NULL: nothing yet; guarded like link */
 };
 
 static const struct {
@@ -53,6 +56,10 @@ static void free_listener(struct listener *l)
 {
     struct peer *p = l->peer;
 
+    for (size_t i = 0; i < json_array_size(l->uris); i++) {
+        free(l->versions[i]);
+    }
+    free(l->versions);
     json_decref(l->uris);
     free(l->raw_id);
     free(l->id);
@@ -172,6 +179,53 @@ void listen_publish(struct mcp *m, enum change what, struct str uri)
     }
 }
 
+/* ---- what was looked at ------------------------------------------------------------------- */
+
+void listen_each_uri(struct mcp *m, listen_uri_fn *each, void *arg)
+{
+    struct list *pos;
+
+    LOCKED(&m->listeners_lock);
+    list_each (pos, &m->listeners) {
+        const struct listener *l = list_entry(pos, struct listener, link);
+
+        for (size_t i = 0; i < json_array_size(l->uris); i++) {
+            each(arg, l->peer->scope, js_str(json_array_get(l->uris, i)));
+        }
+    }
+}
+
+static void compare(struct listener *l, size_t i, struct str uri, const char *version)
+{
+    bool is_news = l->versions[i] != NULL;
+
+    if (is_news && strcmp(l->versions[i], version) == 0) {
+        return;
+    }
+    free(l->versions[i]);
+    l->versions[i] = xmemdup(version, strlen(version));
+    if (is_news) {
+        send_change(l, METHOD_RESOURCE, uri);
+    }
+}
+
+void listen_version(struct mcp *m, struct str owner, struct str uri, const char *version)
+{
+    struct list *pos;
+
+    LOCKED(&m->listeners_lock);
+    list_each (pos, &m->listeners) {
+        struct listener *l = list_entry(pos, struct listener, link);
+
+        for (size_t i = 0; i < json_array_size(l->uris); i++) {
+            if (str_eq(l->peer->scope->owner, owner) &&
+                str_eq(js_str(json_array_get(l->uris, i)), uri)) {
+                compare(l, i, uri, version);
+            }
+        }
+    }
+}
+
 /* ---- beginning --------------------------------------------------------------------------- */
 
 static unsigned read_kinds(const json_t *filter)
@@ -210,6 +264,11 @@ static struct listener *new_listener(struct peer *p, unsigned wanted, json_t *ur
     l->peer = p;
     l->kinds = wanted;
     l->uris = uris;
+    l->versions = xcalloc(json_array_size(uris) + 1, sizeof(*l->versions));
+    /* From now on, not from the first look on: what changes in between is told. */
+    for (size_t i = 0; i < json_array_size(uris); i++) {
+        l->versions[i] = observe_now(p->mcp, p->scope, js_str(json_array_get(uris, i)));
+    }
     return l;
 }
 
@@ -220,6 +279,9 @@ static bool add_listener(struct mcp *m, struct listener *l)
     }
     m->n_listeners++;
     list_add_tail(&m->listeners, &l->link);
+    if (json_array_size(l->uris) > 0) {
+        observer_wake(m->observer);
+    }
     return true;
 }
 
@@ -316,9 +378,8 @@ void listen_subscribe(const struct exchange *x)
     }
     drop_one(x->peer, uri);
     if (x->peer->ops->one_stream) {
-        struct listener *l = new_listener(x->peer, 0, json_array());
+        struct listener *l = new_listener(x->peer, 0, json_pack("[o]", js_string(uri)));
 
-        (void)json_array_append_new(l->uris, js_string(uri));
         lock(&x->peer->mcp->listeners_lock);
         added = add_listener(x->peer->mcp, l);
         unlock(&x->peer->mcp->listeners_lock);

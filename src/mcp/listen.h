@@ -25,6 +25,13 @@ void listen_close(struct peer *p);
 /* The same without a word. */
 void listen_forget(struct peer *p);
 
+/* For observe.c: each address that somebody subscribed to, and whose. It must not come back
+ * here. */
+typedef void listen_uri_fn(void *arg, const struct scope *scope, struct str uri);
+void listen_each_uri(struct mcp *m, listen_uri_fn *each, void *arg);
+/* How it is now: who heard another version before is told. */
+void listen_version(struct mcp *m, struct str owner, struct str uri, const char *version);
+
 /* Any thread. */
 void listen_publish(struct mcp *m, enum change what, struct str uri);
 

@@ -25,6 +25,7 @@
 #include "mcp/exchange.h"
 #include "mcp/level.h"
 #include "mcp/listen.h"
+#include "mcp/observe.h"
 
 #define WORD_SHOWN 64 /* bytes of a client's word that an error repeats */
 
@@ -38,6 +39,7 @@ struct mcp *mcp_new(const struct services *services, unsigned toolsets)
     list_init(&m->questions);
     (void)pthread_mutex_init(&m->listeners_lock, NULL);
     list_init(&m->listeners);
+    m->observer = observer_new(m);
     listing_build(m);
     return m;
 }
@@ -47,6 +49,7 @@ void mcp_free(struct mcp *m)
     if (m == NULL) {
         return;
     }
+    observer_free(m->observer);
     for (int r = REV_NONE; r < REV_COUNT; r++) {
         buf_fini(&m->lists[r]);
     }

@@ -7,6 +7,8 @@
 #define NAME_SHOWN 64 /* bytes of a client's word that an error repeats */
 
 /* A list that has one page: {"name":[...],...}; `hints` where the revision has them. */
+/* Everything is on one page: false when another one was asked for, and that was answered. */
+bool exchange_check_cursor(const struct exchange *x);
 void exchange_list(const struct exchange *x, const char *name, const json_t *all,
                    const char *hints);
 

@@ -90,7 +90,7 @@ static bool is_first_page(const json_t *cursor)
            (json_is_string(cursor) && json_string_length(cursor) == 0);
 }
 
-static bool check_cursor(const struct exchange *x)
+bool exchange_check_cursor(const struct exchange *x)
 {
     if (is_first_page(js_get(x->msg->params, "cursor"))) {
         return true;
@@ -105,7 +105,7 @@ void exchange_list(const struct exchange *x, const char *name, const json_t *all
 {
     struct buf body own_buf = {0};
 
-    if (!check_cursor(x)) {
+    if (!exchange_check_cursor(x)) {
         return;
     }
     buf_init(&body, MCP_MESSAGE_MAX);
@@ -120,7 +120,7 @@ void exchange_list(const struct exchange *x, const char *name, const json_t *all
 
 static void run_tools_list(const struct exchange *x)
 {
-    if (check_cursor(x)) {
+    if (exchange_check_cursor(x)) {
         exchange_result(x, buf_str(&x->peer->mcp->lists[x->rev]));
     }
 }

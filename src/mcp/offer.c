@@ -11,7 +11,8 @@ unsigned offers(void)
         all |= OFFER_PROMPTS | (prompts[i]->complete != NULL ? OFFER_COMPLETIONS : 0u);
     }
     for (size_t i = 0; resources[i] != NULL; i++) {
-        all |= OFFER_RESOURCES | (resources[i]->changes ? OFFER_SUBSCRIBE : 0u);
+        all |= OFFER_RESOURCES | (resources[i]->changes ? OFFER_SUBSCRIBE : 0u) |
+               (resources[i]->complete != NULL ? OFFER_COMPLETIONS : 0u);
     }
     for (size_t i = 0; tools[i] != NULL; i++) {
         all |= tools[i]->logs ? OFFER_LOGGING : 0u;

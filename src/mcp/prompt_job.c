@@ -5,6 +5,7 @@
 #include "mcp/mcp.h"
 #include "mcp/method_rows.h"
 #include "tools/prompt.h"
+#include "tools/resource.h"
 
 #define VALUES_MAX 100 /* of the protocol */
 
@@ -107,9 +108,25 @@ void run_prompts_get(const struct exchange *x)
 
 /* ---- completion/complete --------------------------------------------------------------------- */
 
+/* What completes the blanks of a prompt or of a resource's template; false: there is no such. */
+static bool find_completer(const json_t *ref, complete_fn **out)
+{
+    struct str type = js_str(js_get(ref, "type"));
+    const struct prompt *p = NULL;
+    const struct resource *r = NULL;
+
+    if (str_eq(type, S("ref/prompt"))) {
+        p = prompt_find(js_str(js_get(ref, "name")));
+    } else if (str_eq(type, S("ref/resource"))) {
+        r = resource_of_template(js_str(js_get(ref, "uri")));
+    }
+    *out = p != NULL ? p->complete : r != NULL ? r->complete : NULL;
+    return p != NULL || r != NULL;
+}
+
 static void complete(struct running *r, struct buf *out)
 {
-    const struct prompt *p = r->row;
+    complete_fn *completer = NULL;
     struct str name = js_str(js_path(r->params, "argument", "name", NULL));
     struct str start = js_str(js_path(r->params, "argument", "value", NULL));
     json_t *values = json_array();
@@ -118,10 +135,11 @@ static void complete(struct running *r, struct buf *out)
     struct err e = {0};
     size_t n;
 
-    if (p->complete != NULL) {
+    (void)find_completer(js_get(r->params, "ref"), &completer);
+    if (completer != NULL) {
         json_decref(values);
         values = NULL;
-        if (p->complete(&r->call, name, start, &values, &e) < 0) {
+        if (completer(&r->call, name, start, &values, &e) < 0) {
             running_fail(r, out, &e);
             return;
         }
@@ -140,18 +158,16 @@ static const struct job complete_job = {.run = complete, .refuse = running_refus
 
 void run_complete(const struct exchange *x)
 {
-    const json_t *ref = js_get(x->msg->params, "ref");
-    const struct prompt *p = NULL;
+    complete_fn *completer;
 
-    if (str_eq(js_str(js_get(ref, "type")), S("ref/prompt"))) {
-        p = prompt_find(js_str(js_get(ref, "name")));
-    }
-    if (p == NULL || !json_is_string(js_path(x->msg->params, "argument", "name", NULL)) ||
+    if (!find_completer(js_get(x->msg->params, "ref"), &completer) ||
+        !json_is_string(js_path(x->msg->params, "argument", "name", NULL)) ||
         !json_is_string(js_path(x->msg->params, "argument", "value", NULL))) {
-        exchange_error(x, RPC_INVALID_PARAMS,
-                       "completion/complete needs \"ref\" with the type ref/prompt and the name of "
-                       "a prompt, and \"argument\" with \"name\" and \"value\" as strings.");
+        exchange_error(
+            x, RPC_INVALID_PARAMS,
+            "completion/complete needs \"ref\" (the type ref/prompt and the name of a "
+            "prompt, or ref/resource and the uri of a template), and \"argument\" with \"name\" and \"value\" as strings.");
         return;
     }
-    calls_start(x, &complete_job, p, p->name);
+    calls_start(x, &complete_job, NULL, "completion/complete");
 }

@@ -6,12 +6,14 @@
 #include "mcp/method_rows.h"
 #include "tools/resource.h"
 
-static json_t *resource_json(const struct resource *row, enum revision rev)
+static json_t *show(const struct resource *row, enum revision rev)
 {
-    json_t *o =
-        json_pack("{s:s, s:s, s:s, s:s}", resource_is_template(row) ? "uriTemplate" : "uri",
-                  row->uri, "name", row->name, "description", row->help, "mimeType", row->mime);
+    json_t *o = json_pack("{s:s, s:s, s:s}", resource_is_template(row) ? "uriTemplate" : "uri",
+                          row->uri, "name", row->name, "description", row->help);
 
+    if (row->mime != NULL) {
+        (void)json_object_set_new(o, "mimeType", json_string(row->mime));
+    }
     if (revision_has(rev, REV_TITLES) && row->title != NULL) {
         (void)json_object_set_new(o, "title", json_string(row->title));
     }
@@ -24,17 +26,35 @@ static json_t *all_of(bool templates, enum revision rev)
 
     for (size_t i = 0; resources[i] != NULL; i++) {
         if (resource_is_template(resources[i]) == templates) {
-            (void)json_array_append_new(all, resource_json(resources[i], rev));
+            (void)json_array_append_new(all, show(resources[i], rev));
         }
     }
     return all;
 }
 
+/* With those of each template that there are, which takes a look into the database. */
+static void list_all(struct running *r, struct buf *out)
+{
+    json_t *all = all_of(false, r->rev);
+    json_t *result own_json = json_pack("{s:o}", "resources", all);
+    struct err e = {0};
+
+    for (size_t i = 0; resources[i] != NULL; i++) {
+        if (resources[i]->list != NULL && resources[i]->list(&r->call, all, &e) < 0) {
+            running_fail(r, out, &e);
+            return;
+        }
+    }
+    running_result(r, out, result, CACHE_HINTS_PRIVATE);
+}
+
+static const struct job list_job = {.run = list_all, .refuse = running_refuse};
+
 void run_resources_list(const struct exchange *x)
 {
-    json_t *all own_json = all_of(false, x->rev);
-
-    exchange_list(x, "resources", all, CACHE_HINTS_PRIVATE);
+    if (exchange_check_cursor(x)) {
+        calls_start(x, &list_job, NULL, "resources/list");
+    }
 }
 
 void run_templates_list(const struct exchange *x)

@@ -430,6 +430,7 @@ int exec_answer(struct call *c, const struct exec_args *given, json_t **out, str
     failed = answer_with_box(c, &args.box, true, run_job, &r, &note, e);
     if (failed == 0) {
         *out = answer_for(&r, note);
+        exec_note_down(c, args.command, *out);
     }
     output_free(r.output);
     return failed;

@@ -20,6 +20,8 @@ struct exec_args {
 
 int exec_answer(struct call *c, const struct exec_args *given, json_t **out, struct err *e)
     MUST_CHECK;
+/* Keeps it in the journal of the call's box. */
+void exec_note_down(struct call *c, struct str command, const json_t *answer);
 
 /* Rows for the parameter tables. */
 #define PARAM_COMMAND                                                                              \

@@ -22,10 +22,7 @@ struct prompt {
     /* Fills *messages with a new array of the protocol's {"role", "content"}. `arguments` is an
      * object, or NULL; its members are strings, and what is required is there. */
     int (*get)(struct call *c, json_t *arguments, json_t **messages, struct err *e);
-    /* NULL, or: fills *values with a new array of strings that the blank `name` may have, given
-     * that it begins with `start`. */
-    int (*complete)(struct call *c, struct str name, struct str start, json_t **values,
-                    struct err *e);
+    complete_fn *complete;
 };
 
 /* All prompts; NULL at the end. */

@@ -1,4 +1,8 @@
-/* resources.c - every resource there is: none yet. */
-#include "tools/resource.h"
+/* resources.c - every resource there is. The first that matches an address has it. */
+#include "tools/resource_rows.h"
 
-const struct resource *const resources[] = {NULL};
+const struct resource *const resources[] = {
+    &resource_list, &resource_watches, &resource_status,
+    &resource_logs, &resource_watch,   &resource_file,
+    NULL,
+};

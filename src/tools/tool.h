@@ -188,6 +188,11 @@ struct call {
  * The protocol has an error of its own for that, which tells the client what it lacks. */
 int call_require(struct call *c, unsigned can, struct err *e) MUST_CHECK;
 
+/* Of prompts and resources. Fills *values with a new array of strings that the blank `name` may
+ * have, given that it begins with `start`. NULL: nothing is known. */
+typedef int complete_fn(struct call *c, struct str name, struct str start, json_t **values,
+                        struct err *e);
+
 /* Looks at table.c; NULL when there is none. */
 const struct tool *tool_find(struct str name);
 /* All tools, sorted by name; NULL at the end. */

@@ -26,7 +26,7 @@ def test_initialize_with_a_version_we_do_not_have_answers_our_newest(host, versi
 def test_initialize_says_who_we_are_and_promises_what_it_has(client):
     assert client.server["serverInfo"]["name"] == "anybox"
     assert client.server["serverInfo"]["version"]
-    assert set(client.server["capabilities"]) == {"tools", "prompts"}
+    assert set(client.server["capabilities"]) == {"tools", "prompts", "resources", "completions"}
     assert not client.server["capabilities"]["tools"].get("listChanged")
     assert 0 < len(client.server["instructions"]) <= 2048
     assert "resultType" not in client.server and "ttlMs" not in client.server
@@ -129,9 +129,7 @@ def test_an_id_comes_back_byte_for_byte(client, raw):
     assert json.loads(line)["result"] == {}
 
 
-@pytest.mark.parametrize("method", ["nonsense", "", "resources/list", "resources/read",
-                                    "resources/templates/list", "logging/setLevel",
-                                    "completion/complete", "tasks/list", "server/discover/x"])
+@pytest.mark.parametrize("method", ["nonsense", "", "logging/setLevel", "tasks/list", "server/discover/x"])
 def test_a_method_we_do_not_have_is_not_found(client, method):
     assert client.error(method, {})["code"] == -32601
     assert client.result("ping") == {}

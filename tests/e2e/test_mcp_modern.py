@@ -31,7 +31,8 @@ def complete(result):
 def test_discover_tells_versions_capabilities_and_how_long_that_holds(modern):
     answer = complete(modern.result("server/discover"))
     assert answer["supportedVersions"] == [MODERN, *reversed(LEGACY)]
-    assert set(answer["capabilities"]) == {"tools", "prompts"}
+    assert set(answer["capabilities"]) == {"tools", "prompts", "resources", "completions"}
+    assert answer["capabilities"]["resources"] == {"subscribe": True}
     assert not answer["capabilities"]["tools"].get("listChanged")
     assert 0 < len(answer["instructions"]) <= 2048
     assert answer["ttlMs"] >= 0 and answer["cacheScope"] in ("public", "private")
@@ -60,8 +61,7 @@ def test_exec_works_as_the_first_message_of_a_process(modern):
 
 
 @pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "resources/subscribe",
-                                    "resources/unsubscribe", "tasks/list", "tasks/result", "nonsense",
-                                    "resources/list", "completion/complete"])
+                                    "resources/unsubscribe", "tasks/list", "tasks/result", "nonsense"])
 def test_removed_and_unknown_methods_are_not_found(modern, method):
     error = modern.error(method)
     assert error["code"] == -32601
