@@ -16,18 +16,19 @@ MAY_INCLUDE = {
     "boxinit": ["base", "tree", "agent"],
     "json": ["base"],
     "config": ["base", "json"],
+    "results": ["base", "json"],
     "store": ["base"],
     "provider": ["base", "tree", "agent"],
     "sync": ["base", "tree", "provider"],
     "core": ["base", "tree", "json", "config", "store", "provider", "sync"],
     "watch": ["base", "json", "config", "store", "provider", "core"],
-    "tools": ["base", "tree", "json", "config", "core", "store", "provider", "sync", "watch"],
+    "tools": ["base", "tree", "json", "config", "core", "results", "store", "provider", "sync", "watch"],
     "mcp": ["base", "json", "config", "core", "tools"],
     "serve": ["base", "json", "config", "core", "tools", "mcp"],
 }
 # Folders (or folder/part) that may see a library's header; "main" is src/*.c itself.
 HOMES = {
-    r"jansson\.h": ["json", "config", "core", "tools", "mcp", "serve", "main"],
+    r"jansson\.h": ["json", "config", "results", "core", "tools", "mcp", "serve", "main"],
     r"sqlite3\.h": ["store"],
     r"seccomp\.h": ["boxinit"],
     r"sys/capability\.h": ["boxinit"],

@@ -1,0 +1,62 @@
+/* jest.c - jest --json. A file that cannot be run is an error. */
+#include "json/js.h"
+#include "results/results.h"
+
+static int64_t number(const json_t *report, const char *key)
+{
+    json_int_t n = json_integer_value(js_get(report, key));
+
+    return n > 0 ? n : 0;
+}
+
+static void add_failure(struct arena *a, struct test_results *out, struct str name, struct str file,
+                        struct str message)
+{
+    struct test_failure *f = results_fail(a, out);
+
+    if (f == NULL) {
+        return;
+    }
+    f->name = arena_str(a, str_head(name, 1000));
+    f->message = results_message(arena_str(a, str_head(message, 4 * RESULTS_MESSAGE)));
+    f->file = arena_str(a, str_head(file, 4096));
+    results_place(f->message, false, f);
+}
+
+static void take_file(struct arena *a, const json_t *file, struct test_results *out)
+{
+    struct str path = js_str(js_get(file, "name"));
+    const json_t *tests = js_get(file, "assertionResults");
+
+    for (size_t i = 0; i < json_array_size(tests); i++) {
+        const json_t *test = json_array_get(tests, i);
+
+        if (str_eq(js_str(js_get(test, "status")), S("failed"))) {
+            add_failure(a, out, js_str(js_get(test, "fullName")), path,
+                        js_str(json_array_get(js_get(test, "failureMessages"), 0)));
+        }
+    }
+    if (json_array_size(tests) == 0 && str_eq(js_str(js_get(file, "status")), S("failed"))) {
+        add_failure(a, out, path, path, js_str(js_get(file, "message")));
+    }
+}
+
+bool results_jest(struct arena *a, struct str text, struct test_results *out)
+{
+    struct err ignored;
+    json_t *report own_json = js_parse(text.p, text.len, &ignored);
+    const json_t *files = js_get(report, "testResults");
+
+    results_init(out);
+    if (!json_is_array(files) || !json_is_integer(js_get(report, "numTotalTests"))) {
+        return false;
+    }
+    out->passed = number(report, "numPassedTests");
+    out->failed = number(report, "numFailedTests");
+    out->skipped = number(report, "numPendingTests") + number(report, "numTodoTests");
+    out->errors = number(report, "numRuntimeErrorTestSuites");
+    for (size_t i = 0; i < json_array_size(files); i++) {
+        take_file(a, json_array_get(files, i), out);
+    }
+    return true;
+}
