@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""embed_sh.py OUT.h LIB.sh SCRIPT.sh... - shell scripts as C strings, each with LIB in front.
+"""embed_sh.py OUT.h LIB.sh SCRIPT.sh... - shell scripts as C strings, each with LIB (or "-") in front.
 
 They travel with every use, so lines that are only a comment and indentation are left out:
 the scripts must not depend on either (a here-document in them neither).
@@ -9,6 +9,8 @@ import sys
 
 
 def short(path):
+    if str(path) == "-":
+        return ""
     lines = (line.strip(" ") for line in path.read_text().splitlines())
     return "".join(line + "\n" for line in lines if line and not line.startswith("#"))
 

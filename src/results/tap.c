@@ -3,7 +3,7 @@
  *
  * Subtests are indented; a runner that counts them says so at its end ("# pass 3", node), and
  * then its word counts. Without it the lines of the outermost level are counted. "ok # SKIP" is
- * skipped, "not ok # TODO" is no failure. The YAML behind a failure has its message.
+ * skipped, "not ok # todo" is no failure. The YAML behind a failure has its message.
  */
 #include "results/results.h"
 

@@ -87,6 +87,9 @@ static int keep_output(void *arg, enum stream from, struct str bytes, struct err
     if (r->keep.write(r->keep.arg, from, bytes, e) < 0) {
         return -1;
     }
+    if (r->args->whole != NULL && r->args->whole->write(r->args->whole->arg, from, bytes, e) < 0) {
+        return -1;
+    }
     if (r->call->progress != NULL) {
         now = clock_mono_ms();
         if (now - r->told_ms >= PROGRESS_GAP_MS) {
@@ -414,7 +417,7 @@ int exec_answer(struct call *c, const struct exec_args *given, json_t **out, str
     id_hex(r.task_id, 8);
     r.input = (struct source){.read = read_input, .arg = &r, .fd = -1};
     r.req = (struct exec_req){
-        .id = str_from(r.task_id),
+        .id = args.id.len > 0 ? args.id : str_from(r.task_id),
         .shell = SHELL_BASH,
         .command = args.command,
         .cwd = str_trim(args.cwd),
@@ -430,7 +433,7 @@ int exec_answer(struct call *c, const struct exec_args *given, json_t **out, str
     failed = answer_with_box(c, &args.box, true, run_job, &r, &note, e);
     if (failed == 0) {
         *out = answer_for(&r, note);
-        exec_note_down(c, args.command, *out);
+        exec_note_down(c, args.label.len > 0 ? args.label : args.command, *out);
     }
     output_free(r.output);
     return failed;

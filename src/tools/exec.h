@@ -16,6 +16,9 @@ struct exec_args {
     int64_t timeout_s;        /* 0: the configured default, or handed over after a while */
     int64_t max_output_chars; /* 0: the configured default */
     struct str_list env;
+    struct str id;            /* of the task that it may become; empty: any */
+    struct str label;         /* what the journal calls it; empty: the command */
+    const struct sink *whole; /* NULL, or: gets all of the output as well */
 };
 
 int exec_answer(struct call *c, const struct exec_args *given, json_t **out, struct err *e)

@@ -30,6 +30,7 @@ extern const struct tool tool_read_background_watch_checkpoint;
 extern const struct tool tool_read_background_watch_log;
 extern const struct tool tool_read_remote_file;
 extern const struct tool tool_run_command;
+extern const struct tool tool_run_tests;
 extern const struct tool tool_select_sandbox;
 extern const struct tool tool_sync_local_to_remote;
 extern const struct tool tool_sync_local_to_remote_background;

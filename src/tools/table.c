@@ -30,6 +30,7 @@ const struct tool *const tools[] = {
     &tool_read_background_watch_log,
     &tool_read_remote_file,
     &tool_run_command,
+    &tool_run_tests,
     &tool_select_sandbox,
     &tool_sync_local_to_remote,
     &tool_sync_local_to_remote_background,

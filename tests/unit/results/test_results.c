@@ -251,7 +251,7 @@ static void reads_plain_tap(void **state)
         &arena,
         S("make[1]: noise\nTAP version 13\n1..5\nok 1 - passes\nnot ok 2 - fails\n  ---\n"
           "  message: no luck\n  at: sum.c:12\n  ...\nok 3 - later # SKIP not now\n"
-          "not ok 4 - soon # TODO\nok 5\n    not ok 1 - inner\n"),
+          "not ok 4 - soon # todo\nok 5\n    not ok 1 - inner\n"),
         &r));
     assert_counts(&r, 2, 1, 2, 0);
     assert_failure(&r, 0, "fails", "sum.c", 12, "no luck");
