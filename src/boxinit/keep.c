@@ -108,7 +108,7 @@ static void write_started(const struct server *s, struct task *t)
 }
 
 /* With the time of its birth, by which a pid that was used again is told apart. */
-static void write_job(const struct server *s, struct task *t)
+static void write_process(const struct server *s, struct task *t, const char *name, pid_t pid)
 {
     char path[64];
     char line[1024];
@@ -116,14 +116,14 @@ static void write_job(const struct server *s, struct task *t)
     struct err ignored = {0};
     ssize_t n;
 
-    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)t->pid);
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
     int fd own_fd = open(path, O_RDONLY | O_CLOEXEC);
     n = fd < 0 ? -1 : fd_read(fd, line, sizeof(line), &ignored);
-    if (t->reaped || n <= 0 || !kill_parse_stat((struct str){line, (size_t)n}, &is)) {
+    if (n <= 0 || !kill_parse_stat((struct str){line, (size_t)n}, &is)) {
         return;
     }
-    n = snprintf(line, sizeof(line), "%s %d %llu\n", t->id, (int)t->pid, is.start);
-    write_file(s, t, "job", (struct str){line, (size_t)n});
+    n = snprintf(line, sizeof(line), "%s %d %llu\n", t->id, (int)pid, is.start);
+    write_file(s, t, name, (struct str){line, (size_t)n});
 }
 
 static void begin(struct server *s, struct task *t)
@@ -147,7 +147,10 @@ static void begin(struct server *s, struct task *t)
         t->kept.fd[i] = openat(t->kept.dir, stream_names[i],
                                O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, mode_of(s));
     }
-    write_job(s, t);
+    if (!t->reaped) {
+        write_process(s, t, "job", t->pid);
+    }
+    write_process(s, t, "keeper", getpid());
     write_started(s, t);
 }
 
@@ -207,8 +210,10 @@ void keep_after(struct task *t, int stream)
 
 /* ---- the end --------------------------------------------------------------------- */
 
+/* Without it, on a full disk, nobody is to wait for our word. */
 static void write_status(const struct server *s, struct task *t)
 {
+    struct err ignored = {0};
     char line[160];
     bool killed = t->ending.how == END_SIGNALED;
     int code = (int)t->ending.code;
@@ -217,7 +222,10 @@ static void write_status(const struct server *s, struct task *t)
                      (long long)(clock_wall_ms() / 1000));
 
     t->kept.is_told = true;
-    write_file(s, t, "status", (struct str){line, (size_t)n});
+    if (fd_replace_file(t->kept.dir, "status", (struct str){line, (size_t)n}, mode_of(s),
+                        &ignored) < 0) {
+        (void)!unlinkat(t->kept.dir, "keeper", 0);
+    }
 }
 
 void keep_turn(struct server *s, struct task *t)

@@ -2,11 +2,11 @@
  * keep.h - the output and the end of a command, on disk, for when nobody listens any more.
  *
  * A command that was started with EXEC_KEEP and whose client detaches or goes away gets a
- * folder <kept>/<id>/ as core/task.h describes it: started, job, stdout, stderr, and
- * status when it has ended. So who asks for it later, after any restart, finds all that it
- * printed. While a client is attached, nothing is written as long as the spools hold the whole
- * output; then both streams go to disk, too, up to KEPT_MOST each, so that a client that dies
- * costs none of it. A command whose end was delivered leaves nothing.
+ * folder <kept>/<id>/ as core/task.h describes it: started, job, stdout, stderr,
+ * status when it has ended, and keeper, which is us: as long as we live that word is still to
+ * come. So who asks for it later, after any restart, finds all that it printed. While a
+ * client is attached, nothing is written as long as the spools hold the whole output; then
+ * both streams go to disk, too, up to KEPT_MOST each, so that a client that dies costs none of it. A command whose end was delivered leaves nothing.
  *
  * The agent writes with its own rights into a folder of its own; what fails costs the record
  * and never the command.

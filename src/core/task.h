@@ -13,6 +13,7 @@
  *     pid, job  of supervisor and job: run id, pid, when that process began
  *     status    run id, how it ended, exit code, signal, time; made by rename
  *     cancelled the run id, when somebody asked for the end
+ *     keeper    of a command that its call handed over: the agent, who has yet to write the status
  *   ~/.anybox/tasks/<name>             the folder above, for those who know only the name
  *
  * task_start.sh refuses before it touches anything when the working folder is missing or a
@@ -24,8 +25,8 @@
  * writes EXIT_CODE and then the status, whose place on the disk was taken at the start.
  *
  * How a task is (task_probe.sh): a status of this run is the truth. Without one it runs while
- * its supervisor or its job lives, told apart from others by pid and time of birth. With
- * neither, the last whole EXIT_CODE line of this run decides, as for jobs that others started
+ * its supervisor, its job or its keeper lives, told apart from others by pid and time of birth. With
+ * none of them, the last whole EXIT_CODE line of this run decides, as for jobs that others started
  * in tmux, and else it was interrupted: its supervisor was killed, or was told to end (HUP,
  * TERM: the session or the machine ended) and the job failed with it. A run id (the task's id)
  * is in every file: what an earlier run of the same name left is never taken for this one's.

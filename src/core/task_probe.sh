@@ -61,6 +61,9 @@ by_status() {
     { read -r of_run state code signal ended rest <"$dir/status"; } 2>/dev/null &&
         [ "$of_run" = "$its_run" ]
 }
+is_cancelled() {
+    { read -r of_run <"$dir/cancelled"; } 2>/dev/null && [ "$of_run" = "$its_run" ]
+}
 by_log_end() {
     code=$(last_code)
     if [ -n "$code" ]; then
@@ -83,11 +86,11 @@ look() {
         elif lives_for "$dir/job" "$its_run"; then
             state=orphan
             [ "$how" != exec ] || state=running
+        elif ! is_cancelled && lives_for "$dir/keeper" "$its_run"; then
+            by_status || state=running # the word on its end is on its way
         elif ! by_status; then
-            state=interrupted
             by_log_end
-            if [ "$state" = interrupted ] && { read -r of_run <"$dir/cancelled"; } 2>/dev/null &&
-                [ "$of_run" = "$its_run" ]; then
+            if [ "$state" = interrupted ] && is_cancelled; then
                 state=cancelled
             fi
         fi
