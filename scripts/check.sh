@@ -48,7 +48,7 @@ step_tidy() {
     scripts/build.sh build-clang -- anybox boxinit &&
         printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy-14 -p build-clang --quiet
 }
-e2e() { /usr/bin/python3 -B -m pytest -q -p no:cacheprovider tests/e2e "--tier=$1"; }
+e2e() { /usr/bin/python3 scripts/run-tests.py e2e "--tier=$1"; }
 step_e2e_subuid() { e2e subuid; }
 step_e2e_plain() { e2e plain; }
 # What takes minutes, as every kind of user.

@@ -151,7 +151,7 @@ class Entry:
         f.done()
 
 
-def dial(folder, timeout=15):
+def dial(folder, timeout=60):
     """A connection to the agent whose socket lies in that folder."""
     sock = socket.socket(socket.AF_UNIX)
     sock.settimeout(timeout)
@@ -268,7 +268,7 @@ class Conn:
         while self.pid is None:
             assert self.next() is None
 
-    def wait_output(self, word, timeout=10):
+    def wait_output(self, word, timeout=60):
         end = time.monotonic() + timeout
         while word not in self.out:
             assert time.monotonic() < end, f"no {word!r} in {bytes(self.out)!r}"
@@ -461,7 +461,7 @@ class Box(Agent):
             assert expect(READY) == b""
             assert said.read() == b"", "PID 1 keeps its control"
 
-    def connect(self, timeout=15):
+    def connect(self, timeout=60):
         return Conn(dial(self.folder, timeout))
 
     def alive(self):
@@ -471,7 +471,7 @@ class Box(Agent):
         except (FileNotFoundError, ProcessLookupError):
             return False
 
-    def wait_gone(self, timeout=5):
+    def wait_gone(self, timeout=30):
         end = time.monotonic() + timeout
         while self.alive():
             assert time.monotonic() < end, "the box is still there"

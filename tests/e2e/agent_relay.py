@@ -128,7 +128,7 @@ class Relay(Agent):
                 self.forget(s)
                 self.changed.notify_all()
 
-    def stream(self, timeout=15):
+    def stream(self, timeout=60):
         with self.changed:
             if self.dead:
                 raise ConnectionError("the relay is gone")
@@ -137,13 +137,13 @@ class Relay(Agent):
             self.send(mux_frame(OPEN, number))
         return s
 
-    def connect(self, timeout=15):
+    def connect(self, timeout=60):
         return Conn(self.stream(timeout))
 
     def end(self):
         """As when the channel ends. Its exit status."""
         self.process.stdin.close()
-        status = self.process.wait(10)
+        status = self.process.wait(30)
         self.reader.join(10)
         return status
 
@@ -154,7 +154,7 @@ class Relay(Agent):
         if self.process.poll() is None:
             self.process.stdin.close()
             try:
-                self.process.wait(5)
+                self.process.wait(30)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -163,7 +163,7 @@ class Relay(Agent):
         self.process.stderr.close()
 
 
-def wait_for(what, timeout=10):
+def wait_for(what, timeout=30):
     end = time.monotonic() + timeout
     while not what():
         assert time.monotonic() < end, "it did not come to be"

@@ -3,9 +3,11 @@ which processes, mounts and cgroups belong to boxes, and what a finished test le
 import contextlib
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
@@ -16,6 +18,11 @@ IS_ROOT = os.getuid() == 0
 TIERS = ("root", "subuid", "plain") if IS_ROOT else ("self",)
 NAMES = ("remote-sandbox-mcp", "mcp-sandbox", "mcp-python-sandbox", "opensandbox-mcp-server")
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+
+# Users and ids of this process's own: others may run tests at the same time.
+SLOT = os.getpid() % 4000
+SUBUID_USER, PLAIN_USER = 50000 + 2 * SLOT, 50001 + 2 * SLOT
+FIRST_SUBUID = 700000000 + 65536 * SLOT
 
 # Runs "$@" as the user $2 with a passwd and subuid of its own, in a mount namespace of
 # its own: the host's /etc is not touched. It execs all the way, so the pid stays.
@@ -34,7 +41,7 @@ class Tier:
 
     def __init__(self, name, folder):
         self.name = name
-        self.uid = {"root": 0, "subuid": 58801, "plain": 58802}.get(name, os.getuid())
+        self.uid = {"root": 0, "subuid": SUBUID_USER, "plain": PLAIN_USER}.get(name, os.getuid())
         self.etc = folder / f"etc-{name}"
         self.switches = name in ("subuid", "plain")
         if self.switches:
@@ -42,7 +49,7 @@ class Tier:
 
     def _make_etc(self):
         user = f"anybox-{self.name}"
-        ranges = f"{user}:700000000:65536\n" if self.name == "subuid" else ""
+        ranges = f"{user}:{FIRST_SUBUID}:65536\n" if self.name == "subuid" else ""
         self.etc.mkdir()
         for name, extra in (("passwd", f"{user}:x:{self.uid}:{self.uid}::/nonexistent:/bin/sh\n"),
                             ("group", f"{user}:x:{self.uid}:\n")):
@@ -207,7 +214,7 @@ class Host:
         pid = self.watchdog_pid()
         if pid is not None:
             os.kill(pid, signal.SIGTERM)
-            assert wait_until(lambda: not is_running(pid), 20), "the watchdog does not end"
+            assert wait_until(lambda: not is_running(pid)), "the watchdog does not end"
 
     def finish(self):
         """Ends what the test started, deletes its boxes, and tells what is left."""
@@ -218,7 +225,7 @@ class Host:
             self.note_ids()
             if self.home.exists():
                 self.sweep()
-            wait_until(lambda: not self.residue(), 5)
+            wait_until(lambda: not self.residue())
             left = self.residue()
             assert not left, f"left behind: {left}"
         finally:
@@ -282,6 +289,15 @@ def is_running(pid):
         return False
 
 
+def free_port():
+    """One that nobody is given by chance in the meantime: the kernel chooses from higher ones."""
+    while True:
+        port = random.randrange(10000, 32000)
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind(("127.0.0.1", port))
+            return port
+
+
 def cgroups():
     """Every cgroup that could be ours: folders with a box id or our name in their path."""
     for top, folders, _ in os.walk("/sys/fs/cgroup"):
@@ -290,8 +306,9 @@ def cgroups():
                 yield pathlib.Path(top, name)
 
 
-def wait_until(what, timeout=10, pause=0.02):
-    """what() until it is true, or the time is over; gives its last value."""
+def wait_until(what, timeout=30, pause=0.02):
+    """what() until it is true, or the time is over; gives its last value. The machine may be
+    very busy: a shorter time is for what is not to happen."""
     end = time.monotonic() + timeout
     while True:
         value = what()

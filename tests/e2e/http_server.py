@@ -40,13 +40,13 @@ class HttpServer:
     def pid(self):
         return self.process.pid
 
-    def connect(self, timeout=30):
+    def connect(self, timeout=60):
         return http.client.HTTPConnection(self.address, self.port, timeout=timeout)
 
     def headers(self, key=KEY, **more):
         return {**({} if key is None or self.no_auth else {"Authorization": f"Bearer {key}"}), **more}
 
-    def request(self, method, path, body=None, headers=None, key=KEY, timeout=30):
+    def request(self, method, path, body=None, headers=None, key=KEY, timeout=60):
         """One request on a connection of its own."""
         connection = self.connect(timeout)
         try:
@@ -83,7 +83,7 @@ class HttpServer:
         with open(f"/proc/{self.pid}/status", encoding="ascii") as status:
             return int(re.search(r"VmHWM:\s+(\d+) kB", status.read()).group(1)) * 1024
 
-    def stop(self, timeout=15):
+    def stop(self, timeout=30):
         """SIGTERM; gives the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout)

@@ -53,7 +53,7 @@ def events(body):
 class Wire:
     """One connection."""
 
-    def __init__(self, port, address="127.0.0.1", timeout=15):
+    def __init__(self, port, address="127.0.0.1", timeout=60):
         self.socket = socket.create_connection((address, port), timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.port, self.buffer = port, b""
@@ -109,7 +109,7 @@ class Wire:
             body = self.exactly(int(headers.get("content-length", 0)))
         return Reply(status, headers, body)
 
-    def is_closed(self, timeout=10):
+    def is_closed(self, timeout=30):
         """The server ended the connection (what it said before is in .buffer)."""
         self.socket.settimeout(timeout)
         try:
@@ -194,11 +194,11 @@ class Served:
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
-    def stop(self, signo=signal.SIGTERM, timeout=15):
+    def stop(self, signo=signal.SIGTERM, timeout=30):
         """A signal; gives the exit status. All that was logged is in .log then."""
         self.process.send_signal(signo)
         status = self.process.wait(timeout)
-        self._reader.join(5)
+        self._reader.join(30)
         return status
 
     def close(self):

@@ -115,18 +115,18 @@ class McpClient:
 
     # ---- request and wait --------------------------------------------------
 
-    def result(self, method, params=None, timeout=30, **more):
+    def result(self, method, params=None, timeout=60, **more):
         message = self.request(method, params, **more).result(timeout)
         if "error" in message:
             raise RpcFailed(message["error"])
         return message["result"]
 
-    def error(self, method, params=None, timeout=30, **more):
+    def error(self, method, params=None, timeout=60, **more):
         message = self.request(method, params, **more).result(timeout)
         assert "error" in message, f"{method} was to fail but answered {message}"
         return message["error"]
 
-    def initialize(self, version="2025-11-25", timeout=30):
+    def initialize(self, version="2025-11-25", timeout=60):
         self.server = self.result("initialize", {
             "protocolVersion": version, "capabilities": self.capabilities,
             "clientInfo": {"name": "anybox-tests", "version": "1"}}, timeout)
@@ -235,7 +235,7 @@ class McpClient:
         if message.get("result", True) is not None:
             self.send(message)
 
-    def wait_for(self, what, timeout=30):
+    def wait_for(self, what, timeout=60):
         """Waits until what() is true; what() looks at lines, notifications, answers."""
         with self._changed:
             assert self._changed.wait_for(what, timeout), "the server did not send what was expected"
@@ -261,12 +261,12 @@ class McpClient:
             except BrokenPipeError:
                 pass
 
-    def wait(self, timeout=10):
+    def wait(self, timeout=30):
         """The exit code (negative: signal), and how long it took."""
         began = time.monotonic()
         code = self.process.wait(timeout)
         took = time.monotonic() - began
-        self._reader.join(5)
+        self._reader.join(30)
         return code, took
 
     def close(self):
@@ -277,8 +277,8 @@ class McpClient:
                 self.wait()
             except subprocess.TimeoutExpired:
                 self.kill()
-                raise AssertionError("the server did not end within 10 s of EOF") from None
-        self._reader.join(5)
+                raise AssertionError("the server did not end within 30 s of EOF") from None
+        self._reader.join(30)
         self.process.stdout.close()
         assert not self.violations, self.violations
         return self.process.returncode
@@ -289,8 +289,8 @@ class McpClient:
             self.killed = self.killed or number == signal.SIGKILL
             os.kill(self.process.pid, number)
         if number == signal.SIGKILL:
-            self.process.wait(10)
-            self._reader.join(5)
+            self.process.wait(30)
+            self._reader.join(30)
             if self.lines and not self.lines[-1].endswith(b"\n"):
                 self.violations = [v for v in self.violations if repr(self.lines[-1][:200]) not in v
                                    and repr(self.lines[-1][-3:]) not in v]

@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 
+from host import SLOT, free_port
 from mcp_client import ToolFailed
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:/usr/bin")
@@ -52,12 +53,6 @@ def why_not(account=True):
     return None
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def keygen(path, kind="ed25519", passphrase="", *options, owner=None):
     subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-f", str(path), *options],
                    check=True, stdin=subprocess.DEVNULL)
@@ -82,14 +77,14 @@ def use_ssh_config(host, text):
     return {"PATH": f"{folder}:{host.env()['PATH']}"}
 
 
-def wait_gone(user, pattern, seconds=5):
+def wait_gone(user, pattern, seconds=30):
     until = time.monotonic() + seconds
     while user.processes(pattern) and time.monotonic() < until:
         time.sleep(0.05)
     return not user.processes(pattern)
 
 
-def until_back(act, seconds=20):
+def until_back(act, seconds=60):
     """The first answer of a host that comes back: calls fail until then."""
     until = time.monotonic() + seconds
     while True:
@@ -106,7 +101,7 @@ def via(client, name=None):
     return next(b["via"] for b in boxes if "via" in b and name in (None, b["name"]))
 
 
-def wait_for_agent(client, name=None, seconds=20):
+def wait_for_agent(client, name=None, seconds=60):
     until = time.monotonic() + seconds
     chosen = {"sandbox_id": name} if name else {}
     while via(client, name) != "agent":
@@ -148,9 +143,10 @@ class Account(Myself):
     """A user of this test run's own."""
 
     def __init__(self, folder, shell="/bin/bash", password="a pass'word"):
-        self.name = f"abxt{os.getpid() % 100000}x{next(COUNTER)}"
+        number = next(COUNTER) % 10
+        self.name = f"abxt{os.getpid() % 100000}x{number}"
         self.password, self.home = password, folder / self.name
-        subprocess.run(["useradd", "-M", "-d", str(self.home), "-s", shell, self.name], check=True)
+        subprocess.run(["useradd", "-u", str(10000 + 10 * SLOT + number), "-M", "-d", str(self.home), "-s", shell, self.name], check=True)
         subprocess.run(["chpasswd"], input=f"{self.name}:{password}\n", text=True, check=True)
         entry = pwd.getpwnam(self.name)
         self.uid, self.gid = entry.pw_uid, entry.pw_gid
@@ -201,7 +197,7 @@ class Sshd:
         argv = [SSHD, "-D", "-f", str(self.config), "-E", str(self.log)]
         before = self.log.read_text().count("Server listening") if self.log.exists() else 0
         self.process = subprocess.Popen(self.wrap(argv), stdin=subprocess.DEVNULL)
-        until = time.monotonic() + 10
+        until = time.monotonic() + 30
         while not self.log.exists() or self.log.read_text().count("Server listening") == before:
             assert self.process.poll() is None and time.monotonic() < until, \
                 self.log.exists() and self.log.read_text()
@@ -232,7 +228,7 @@ class Sshd:
         for pid in children:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(30)
 
 
 class Proxy:

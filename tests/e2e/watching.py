@@ -38,7 +38,7 @@ class Spot:
     def watch(self, watch_id):
         return self.client.tool("get_background_watch", watch_id=watch_id)["watch"]
 
-    def until(self, watch_id, status, timeout=40):
+    def until(self, watch_id, status, timeout=60):
         assert wait_until(lambda: self.watch(watch_id)["status"] == status, timeout), (
             self.watch(watch_id), self.types(watch_id), self.host.stderr())
         return self.watch(watch_id)
@@ -48,8 +48,8 @@ class Spot:
 
     def interrupt(self, name):
         """As a machine that goes down: nobody of the task can say a word."""
-        self.bash(f"d=$(cat ~/.anybox/tasks/{name}); for f in pid job; do"
-                  " read run pid born <$d/$f; kill -KILL $pid; done; "
+        self.bash(f"d=$(cat ~/.anybox/tasks/{name}); until [ -s $d/pid -a -s $d/job ]; do sleep 0.1; done; "
+                  "for f in pid job; do read run pid born <$d/$f; kill -KILL $pid; done; "
                   f"tmux kill-session -t ={name} 2>/dev/null; true")
 
 
