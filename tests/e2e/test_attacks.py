@@ -22,7 +22,7 @@ import pytest
 import agent_client
 import rootfs
 from agent_client import ENV, LIST, Box, Failed, text, u8, u32
-from host import Tier, pid_inside, wait_until
+from host import FIRST_SUBUID, SUBUID_USER, Tier, pid_inside, wait_until
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -60,13 +60,13 @@ def make(world):
     def start(mode, prefix=(), **kw):
         mode, _, of_image = mode.partition("-")
         if of_image:
-            kw["image"] = image(58801 if mode == "helper" else 0)
+            kw["image"] = image(SUBUID_USER if mode == "helper" else 0)
             kw["env"] = [*ENV[:1], "HOME=/root", "USER=root", *ENV[3:]]
         if mode == "helper":
             if not shutil.which("newuidmap"):
                 (pytest.fail if "local" in MUST_RUN else pytest.skip)("newuidmap is not installed")
             tier = Tier("subuid", pathlib.Path(tempfile.mkdtemp(dir=world)))
-            return Box(mode=2, first=700000000, chown=tier.uid,
+            return Box(mode=2, first=FIRST_SUBUID, chown=tier.uid,
                        prefix=[*prefix, *tier.wrap([])], **kw)
         if mode == "range":
             return Box(mode=1, prefix=prefix, **kw)
@@ -223,7 +223,7 @@ while True:
 """], id="stopper")
         c.wait_output(b"go")
         for _ in range(3):
-            clients = [box.connect(timeout=5) for _ in range(12)]
+            clients = [box.connect() for _ in range(12)]
             for k in clients:
                 k.send(LIST, text("/usr") + u8(1) + u32(1000000))
             time.sleep(0.1)
@@ -238,7 +238,7 @@ while True:
         except Failed as e:
             assert e.kind == "limit"
             return False
-    assert wait_until(answers, 5)
+    assert wait_until(answers)
 
 
 @pytest.mark.parametrize("mode,how", [(m, "hold") for m in MODES] + [(MODES[0], "stop")])
@@ -248,7 +248,7 @@ def test_a_command_that_somebody_traces_still_ends_when_it_is_killed(box, how):
     with box.connect() as tracer:
         tracer.start(["/tmp/attack", how, "sleep"], id="tracer")
         tracer.wait_output(b"go")
-        with box.connect(timeout=10) as c:
+        with box.connect() as c:
             c.start(["sleep", "60"], timeout_ms=500, grace_ms=0)
             tracer.wait_output(b"held")
             ending = c.wait()
@@ -256,7 +256,7 @@ def test_a_command_that_somebody_traces_still_ends_when_it_is_killed(box, how):
         assert box.usage()["tasks"] == 1
         assert box.run(["true"]).code == 0
         box.shutdown()  # with all of that still there
-    box.wait_gone(2)
+    box.wait_gone()
 
 
 def test_orphans_in_sessions_of_their_own_neither_fill_nor_slow_the_first_process(box):
@@ -275,9 +275,9 @@ def test_orphans_in_sessions_of_their_own_neither_fill_nor_slow_the_first_proces
             slowest = max(slowest, time.monotonic() - began)
             time.sleep(0.05)
         assert c.wait().code == 0
-    assert slowest < 2
+    assert slowest < 10
     assert resident() - before < 4096
-    wait_until(lambda: box.usage()["processes"] <= 1, 5)
+    wait_until(lambda: box.usage()["processes"] <= 1)
     assert box.usage()["processes"] <= 1, "zombies are left"
 
 
@@ -307,7 +307,7 @@ while time.time() < end:
 def test_the_programs_file_on_the_host_cannot_be_changed(make, mode, world, monkeypatch):
     """A command that is a link to /proc/self/exe is run by what is still boxinit: a file on the
     host's own mount, which may belong to the very user that code in the box is."""
-    owner = {"range": 0, "helper": 58801, "one": NOBODY if ROOT else os.getuid()}[mode.split("-")[0]]
+    owner = {"range": 0, "helper": SUBUID_USER, "one": NOBODY if ROOT else os.getuid()}[mode.split("-")[0]]
     own = world / f"boxinit-{mode}"
     shutil.copy(agent_client.BOXINIT, own)
     if ROOT:
@@ -315,7 +315,7 @@ def test_the_programs_file_on_the_host_cannot_be_changed(make, mode, world, monk
     own.chmod(0o755)
     monkeypatch.setattr(agent_client, "BOXINIT", str(own))
     before, content = own.stat(), own.read_bytes()
-    with make(mode) as b, b.connect(timeout=30) as c:
+    with make(mode) as b, b.connect() as c:
         b.sh("ln -s /proc/self/exe /tmp/tool")
         b.write("/tmp/script", "#!/tmp/tool\n", mode=0o755)
         c.start(["python3", "-c", CHANGE_INIT])
@@ -327,7 +327,7 @@ def test_the_programs_file_on_the_host_cannot_be_changed(make, mode, world, monk
                     other.start([program, "box"])
                     time.sleep(0.02)
             return select.select([c.sock], [], [], 0)[0]
-        assert wait_until(tried, 15), "nothing of it was ever met"
+        assert wait_until(tried), "nothing of it was ever met"
         c.wait()
         assert b"tried" in c.out
     after = own.stat()
@@ -359,7 +359,7 @@ else:
 
 def test_what_is_counted_for_the_user_cannot_be_used_up_by_a_box(box, mode):
     """inotify instances, message queues, pending signals and timers: root's own in a box of root."""
-    owner = {"range": 0, "helper": 58801, "one": NOBODY if ROOT else os.getuid()}[mode.split("-")[0]]
+    owner = {"range": 0, "helper": SUBUID_USER, "one": NOBODY if ROOT else os.getuid()}[mode.split("-")[0]]
 
     def become():
         if ROOT:
@@ -528,7 +528,7 @@ def huge_files(image):
 @pytest.mark.parametrize("mode", ["range-image", "helper-image"])
 @pytest.mark.parametrize("prepare", [odd_devices, odd_files, odd_marks, huge_files])
 def test_whatever_is_in_an_image_a_box_of_it_is_made_or_refused(make, mode, prepare, world):
-    owner = 0 if mode == "range-image" else 58801
+    owner = 0 if mode == "range-image" else SUBUID_USER
     image = rootfs.make(world / f"odd-{mode}-{prepare.__name__}", owner)
     prepare(image)
     rootfs.give(image, owner)
@@ -603,13 +603,13 @@ def test_reading_what_is_no_file_is_refused_at_once(box, path):
     began = time.monotonic()
     with pytest.raises(Failed):
         box.read(path, limit=1 << 20)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 15
 
 
 def test_listing_proc_and_reading_sparse_files_is_bounded(box):
     began = time.monotonic()
     entries, more = box.list("/proc", recursive=True, limit=20000)
-    assert len(entries) <= 20000 and time.monotonic() - began < 5
+    assert len(entries) <= 20000 and time.monotonic() - began < 30
     box.run(["truncate", "-s", "1T", "/tmp/huge"])
     data, entry = box.read("/tmp/huge", limit=100000)
     assert len(data) == 100000 and entry.size == 1 << 40

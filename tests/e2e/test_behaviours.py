@@ -90,7 +90,7 @@ def test_env_holds_for_one_call_only(place):
 
 def test_without_stdin_reading_ends_at_once(place):
     answer = place.bash("cat; read x; echo $?", timeout_s=20)
-    assert answer["stdout"] == "1\n" and answer["duration"] < 10
+    assert answer["stdout"] == "1\n" and answer["duration"] < 15
 
 
 def test_a_megabyte_of_stdin_arrives_whole(place):
@@ -214,25 +214,25 @@ def test_a_time_out_kills_the_whole_group_and_keeps_what_was_printed(place):
     one, two = nap(), nap()
     began = time.monotonic()
     answer = place.bash(f"echo before; {one} & {two}", timeout_s=1)
-    assert 0.9 < time.monotonic() - began < 10
+    assert 0.9 < time.monotonic() - began < 30
     assert (answer["timed_out"], answer["exit_code"], answer["stdout"]) == (True, 124, "before\n")
     assert "[TIMEOUT]" in answer["stderr"]
-    assert wait_until(lambda: not any(n in processes(place) for n in (one, two)), 8, 0.2)
+    assert wait_until(lambda: not any(n in processes(place) for n in (one, two)), pause=0.2)
 
 
 def test_a_time_out_kills_what_ignores_term(place):
     one, two = nap(), nap()
     answer = place.bash(f"trap '' TERM; (trap '' TERM; {one}) & {two}; {two}", timeout_s=1)
     assert answer["timed_out"] is True
-    assert wait_until(lambda: not any(n in processes(place) for n in (one, two)), 8, 0.2)
+    assert wait_until(lambda: not any(n in processes(place) for n in (one, two)), pause=0.2)
 
 
 def test_a_cancelled_call_kills_the_command(place):
     one, two = nap(), nap()
     future = place.start_tool("exec_bash", {"command": f"trap '' TERM; {one} & {two}; wait"})
-    assert wait_until(lambda: two in processes(place), 10, 0.1)
+    assert wait_until(lambda: two in processes(place), pause=0.1)
     place.cancel(future.request_id)
-    assert wait_until(lambda: not any(n in processes(place) for n in (one, two)), 10, 0.2)
+    assert wait_until(lambda: not any(n in processes(place) for n in (one, two)), pause=0.2)
     assert not future.done()
     assert place.bash("echo on")["stdout"] == "on\n"
 
@@ -241,7 +241,7 @@ def test_a_background_process_neither_hangs_the_answer_nor_dies_with_it(place):
     long = nap()
     began = time.monotonic()
     answer = place.bash(f"{long} & echo started")
-    assert answer["stdout"] == "started\n" and time.monotonic() - began < 10
+    assert answer["stdout"] == "started\n" and time.monotonic() - began < 30
     assert long in processes(place)
 
 
@@ -260,11 +260,10 @@ def test_a_command_of_100_kib_runs(place):
 
 
 def test_calls_run_side_by_side(place):
-    place.bash("true")
-    began = time.monotonic()
-    calls = [place.start_tool("exec_bash", {"command": "sleep 1; echo $$"}) for _ in range(10)]
-    pids = {place.finish_tool(c)["stdout"] for c in calls}
-    assert len(pids) == 10 and time.monotonic() - began < 8
+    place.bash("mkdir side")
+    each = "touch side/$$; until set -- side/*; [ $# -eq 10 ]; do sleep 0.1; done; echo $$"  # waits for the others
+    calls = [place.start_tool("exec_bash", {"command": each, "timeout_s": 50}) for _ in range(10)]
+    assert len({place.finish_tool(c)["stdout"] for c in calls}) == 10
 
 
 def test_progress_grows_and_ends_with_the_call(place):
@@ -487,9 +486,9 @@ def test_replacing_keeps_the_mode_and_the_link(place):
 
 def test_a_fifo_and_a_device_do_not_hang_the_reader(place):
     place.bash("mkfifo pipe")
-    place.tool_error("read_remote_file", 15, remote_path="pipe")
+    place.tool_error("read_remote_file", remote_path="pipe")
     try:
-        assert place.tool("read_remote_file", 15, remote_path="/dev/zero", max_bytes=1000)["size"] == 1000
+        assert place.tool("read_remote_file", remote_path="/dev/zero", max_bytes=1000)["size"] == 1000
     except ToolFailed as failed:
         assert failed.answer["error"]
     assert place.bash("echo on")["stdout"] == "on\n"

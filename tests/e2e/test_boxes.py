@@ -182,7 +182,7 @@ def test_a_box_whose_init_was_killed_is_gone_and_everything_with_it(host):
     assert len(before) >= 3
     for pid in inits(host):
         os.kill(pid, signal.SIGKILL)
-    assert wait_until(lambda: not any(is_running(p) for p in before), 5)
+    assert wait_until(lambda: not any(is_running(p) for p in before))
     error = client.tool_error("exec_bash", command="true", sandbox_id=made)
     assert error["code"] in ("gone", "unreachable")
     assert "doomed" not in listed(client)
@@ -195,11 +195,11 @@ def test_a_call_that_is_under_way_when_init_dies_is_answered(host):
     client = host.server()
     client.tool("create_sandbox", name="doomed")
     call = client.start_tool("exec_bash", {"command": "echo started; sleep 60", "sandbox_name": "doomed"})
-    assert wait_until(lambda: any("sleep" in command_line(p) for p in host.install.box_processes()), 5)
+    assert wait_until(lambda: any("sleep" in command_line(p) for p in host.install.box_processes()))
     for pid in inits(host):
         os.kill(pid, signal.SIGKILL)
     try:
-        answer = client.finish_tool(call, 10)
+        answer = client.finish_tool(call)
         assert answer["connection_error"] is True
     except ToolFailed as failed:
         assert failed.answer["code"] in ("gone", "unreachable")
@@ -209,13 +209,13 @@ def test_deleting_a_box_ends_what_runs_in_it(host):
     client = host.server()
     client.tool("create_sandbox", name="busy")
     call = client.start_tool("exec_bash", {"command": "trap '' TERM; sleep 60", "sandbox_name": "busy"})
-    assert wait_until(lambda: any("sleep" in command_line(p) for p in host.install.box_processes()), 5)
+    assert wait_until(lambda: any("sleep" in command_line(p) for p in host.install.box_processes()))
     began = time.monotonic()
     client.tool("delete_sandbox", sandbox_name="busy")
-    assert time.monotonic() - began < 5
-    assert wait_until(lambda: not host.install.box_processes(), 3)
+    assert time.monotonic() - began < 20
+    assert wait_until(lambda: not host.install.box_processes())
     try:
-        assert client.finish_tool(call, 10)["connection_error"] is True
+        assert client.finish_tool(call)["connection_error"] is True
     except ToolFailed as failed:
         assert failed.answer["code"] in ("gone", "unreachable")
 
@@ -242,7 +242,7 @@ def test_kill_minus_nine_of_servers_at_random_moments_leaves_nothing(host):
         time.sleep(dice.uniform(0.0, 0.25))
         client.kill(signal.SIGKILL)
     after = host.server()
-    wait_until(lambda: all(b["connection_alive"] for b in listed(after).values()), 5)
+    wait_until(lambda: all(b["connection_alive"] for b in listed(after).values()))
     for name, shown in listed(after).items():
         assert shown["connection_alive"], f"{name} is listed but dead"
         assert after.bash("echo ok", sandbox_name=name)["stdout"] == "ok\n"
@@ -250,7 +250,7 @@ def test_kill_minus_nine_of_servers_at_random_moments_leaves_nothing(host):
     for name in listed(after):
         after.tool("delete_sandbox", sandbox_name=name)
     after.tool("list_sandboxes")
-    assert wait_until(lambda: not host.residue(), 5), host.residue()
+    assert wait_until(lambda: not host.residue()), host.residue()
 
 
 def test_kill_minus_nine_of_inits_at_random_moments_leaves_nothing(host):
@@ -283,7 +283,7 @@ def test_kill_minus_nine_of_inits_at_random_moments_leaves_nothing(host):
     for name in listed(client):
         client.tool("delete_sandbox", sandbox_name=name)
     client.tool("list_sandboxes")
-    assert wait_until(lambda: not host.residue(), 5), host.residue()
+    assert wait_until(lambda: not host.residue()), host.residue()
     client.tool("create_sandbox", name="after")
     assert client.bash("echo fine", sandbox_name="after")["stdout"] == "fine\n"
 
@@ -295,7 +295,7 @@ def test_that_the_selected_box_died_is_told_once_then_a_new_one_is_made(host):
     killed = inits(host)
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
-    assert wait_until(lambda: not any(is_running(p) for p in killed), 5)
+    assert wait_until(lambda: not any(is_running(p) for p in killed))
     error = client.tool_error("exec_bash", command="cat /workspace/f")
     assert error["code"] == "gone" and "mortal" in error["error"]
     answer = client.bash("ls -A /workspace")

@@ -23,7 +23,7 @@ import agent_client
 from agent_client import (APPEND, ATTACH, CHUNK, DETACH, EXEC, FAIL, KILL, NEW, OK, PARENTS, STATE,
                           TASK, USAGE, WRITE, Box, Failed, Fields, failed, frame, names, text, u8,
                           u32, u64)
-from host import Tier
+from host import FIRST_SUBUID, Tier
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -82,7 +82,7 @@ def make(world):
         tier = Tier("subuid", pathlib.Path(tempfile.mkdtemp(dir=world)))
         if not shutil.which("newuidmap"):
             (pytest.fail if "local" in MUST_RUN else pytest.skip)("newuidmap is not installed")
-        return Box(mode=2, first=700000000, chown=tier.uid, prefix=tier.wrap([]), **kw)
+        return Box(mode=2, first=FIRST_SUBUID, chown=tier.uid, prefix=tier.wrap([]), **kw)
     return start
 
 
@@ -104,7 +104,7 @@ def one(make):
         yield b
 
 
-def wait_for(what, timeout=5):
+def wait_for(what, timeout=30):
     end = time.monotonic() + timeout
     while not what():
         assert time.monotonic() < end, "it did not come to be"
@@ -204,7 +204,7 @@ def test_stdin_is_not_taken_faster_than_it_is_read(one):
 def test_a_background_process_does_not_hold_the_answer(box):
     start = time.monotonic()
     r = box.sh("sleep 999 & echo done")
-    assert r.out == b"done\n" and time.monotonic() - start < 5
+    assert r.out == b"done\n" and time.monotonic() - start < 30
     assert b"sleep 999" in box.run(["ps", "ax"]).out  # it lives on
     assert box.usage()["tasks"] == 0
 
@@ -230,12 +230,12 @@ def test_signals_are_as_new(box):
 def test_many_commands_at_once(one):
     conns = [one.connect() for _ in range(40)]
     for i, c in enumerate(conns):
-        c.start(["sh", "-c", f"sleep 0.3; echo {i}"])
+        c.start(["sh", "-c", f"sleep 1; echo {i}"])
     start = time.monotonic()
     for i, c in enumerate(conns):
         assert c.wait().code == 0 and c.out == f"{i}\n".encode()
         c.close()
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 30
 
 
 def test_big_output_reaches_an_attached_client_whole(box):
@@ -360,7 +360,7 @@ def test_a_timeout_ends_the_whole_session(box):
     start = time.monotonic()
     r = box.sh("sleep 500 & sleep 501 | sleep 502 & echo on; sleep 503", timeout_ms=300)
     assert r.ending.timed_out and r.ending.signaled and r.ending.code == signal.SIGTERM
-    assert r.out == b"on\n" and 0.3 <= time.monotonic() - start < 2
+    assert r.out == b"on\n" and 0.3 <= time.monotonic() - start < 15
     assert b"sleep 50" not in box.run(["ps", "ax"]).out
 
 
@@ -888,39 +888,39 @@ def test_cgroups_oom_and_process_limit(make, cgroup):
 
 
 def test_idle(make):
-    with make(MODES[0], idle_ms=400) as b:
-        assert b.sh("sleep 0.8; echo on").out == b"on\n"  # a command is not idle
-        assert b.usage()["idle_ms"] < 300
+    with make(MODES[0], idle_ms=2000) as b:
+        assert b.sh("sleep 3; echo on").out == b"on\n"  # a command is not idle
+        assert b.usage()["idle_ms"] < 1900
         quiet = b.connect()  # an open connection does not count
         start = time.monotonic()
         b.sh("sleep 999 &")  # nor what was left in the background
-        b.wait_gone(3)
-        assert time.monotonic() - start >= 0.35 and b.ended() == "idle"
+        b.wait_gone()
+        assert time.monotonic() - start >= 1.9 and b.ended() == "idle"
         quiet.close()
 
 
 def test_file_requests_are_use(make):
-    with make(MODES[0], idle_ms=400) as b:
+    with make(MODES[0], idle_ms=2000) as b:
         with b.connect() as c:
             for _ in range(6):
                 c.ask(agent_client.MKDIR, text("d"))
-                time.sleep(0.15)
+                time.sleep(0.5)
             assert b.alive()
-        b.wait_gone(3)
+        b.wait_gone()
         assert b.ended() == "idle"
 
 
 def test_lifetime_is_hard_and_can_be_extended(make):
-    with make(MODES[0], lifetime_ms=600) as b:
+    with make(MODES[0], lifetime_ms=2000) as b:
         left = b.usage()["left_ms"]
-        assert 0 < left <= 600
-        b.extend(lifetime_ms=1200)
-        time.sleep(0.8)
+        assert 0 < left <= 2000
+        b.extend(lifetime_ms=5000)
+        time.sleep(2.5)
         assert b.alive()
         with b.connect() as c:
             c.start(["sleep", "100"])
             c.wait_started()
-            b.wait_gone(3)
+            b.wait_gone()
             assert b.ended() == "lifetime"
             assert c.recv() == (None, b"")
 
@@ -1146,7 +1146,7 @@ def test_a_server_that_dies_takes_the_unborn_box_with_it(world):
     ours, theirs = socket.socketpair()
     ours.close()
     with prepared(world, theirs) as p:
-        assert p.wait(10) == 1
+        assert p.wait(30) == 1
     wait_for(lambda: inits_of(world) == before)
 
 
@@ -1160,7 +1160,7 @@ def test_a_server_that_dies_takes_the_prepared_box_with_it(world, when):
         said = b""
         while len(said) < 14:  # BORN and PREPARED
             said += ours.recv(100)
-        assert p.wait(10) == 0 and len(inits_of(world)) == len(before) + 1
+        assert p.wait(30) == 0 and len(inits_of(world)) == len(before) + 1
         assert said[4] == agent_client.BORN and said[13] == agent_client.PREPARED
         if when == "half an order":
             ours.sendall(order[:10])

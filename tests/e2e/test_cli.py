@@ -110,7 +110,7 @@ def test_run_kills_at_its_timeout(host):
     started = time.monotonic()
     done = host.run("run", "--timeout", "0.5", "sh", "-c", "echo before; sleep 60")
     assert (done.returncode, done.stdout) == (124, "before\n") and "0.5 s" in done.stderr
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
 
 
 def test_run_shows_output_at_once(host):
@@ -120,14 +120,14 @@ def test_run_shows_output_at_once(host):
     p.stdin.write(b"second\n")
     p.stdin.flush()
     assert p.stdout.readline() == b"second\n"
-    assert p.wait(10) == 0
+    assert p.wait(30) == 0
     p.stdin.close()
     p.stdout.close()
 
 
 def test_run_leaves_nothing(host):
     assert host.run("run", "sh", "-c", "sleep 300 & echo x > file").returncode == 0
-    assert wait_until(lambda: not host.residue(), 5), host.residue()
+    assert wait_until(lambda: not host.residue()), host.residue()
     assert host.run("ls").stdout == "no sandboxes\n"
 
 
@@ -137,9 +137,9 @@ def test_run_cleans_up_when_it_is_told_to_stop(host, signo):
                    stdout=subprocess.PIPE)
     assert p.stdout.readline() == b"up\n"
     p.send_signal(signo)
-    assert p.wait(10) == 128 + signo
+    assert p.wait(30) == 128 + signo
     p.stdout.close()
-    assert wait_until(lambda: not host.residue(), 5), host.residue()
+    assert wait_until(lambda: not host.residue()), host.residue()
 
 
 def test_run_ends_quietly_when_nobody_reads(host):
@@ -147,7 +147,7 @@ def test_run_ends_quietly_when_nobody_reads(host):
                    stderr=subprocess.PIPE)
     assert p.stdout.readline() == b"y\n"
     p.stdout.close()
-    assert p.wait(10) == 128 + signal.SIGPIPE
+    assert p.wait(30) == 128 + signal.SIGPIPE
     assert p.stderr.read() == b""
     p.stderr.close()
 
@@ -158,7 +158,7 @@ def test_a_box_of_run_is_nobodys_active_box(host, client):
     assert p.stdout.readline() == b"up\n"
     assert client.tool("list_sandboxes")["sandboxes"] == []
     p.terminate()
-    p.wait(10)
+    p.wait(30)
     p.stdout.close()
 
 
@@ -193,7 +193,7 @@ def test_exec_kills_its_command_when_stopped(host, box):
                    stdout=subprocess.PIPE)
     assert p.stdout.readline() == b"up\n"
     p.send_signal(signal.SIGINT)
-    assert p.wait(10) == 128 + signal.SIGINT
+    assert p.wait(30) == 128 + signal.SIGINT
     p.stdout.close()
     left = box.tool("exec_bash", command="pgrep -f 'sleep 30[1]' || true")
     assert left["stdout"] == ""
@@ -249,7 +249,7 @@ def test_demo_goes_as_expected_and_leaves_nothing(host):
     started = time.monotonic()
     done = host.run("demo")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
     assert "\033" not in done.stdout
     path = str(host.install.anybox)
     for line in (f"claude mcp add anybox -- {path}", f"codex mcp add anybox -- {path}",
@@ -267,8 +267,8 @@ def test_demo_cleans_up_when_it_is_stopped(host):
     p.send_signal(signal.SIGINT)
     p.stdout.read()
     p.stdout.close()
-    assert p.wait(15) == 128 + signal.SIGINT
-    assert wait_until(lambda: not host.residue(), 5), host.residue()
+    assert p.wait(30) == 128 + signal.SIGINT
+    assert wait_until(lambda: not host.residue()), host.residue()
 
 
 @pytest.mark.parametrize("after", [0.005, 0.015, 0.03, 0.06])
@@ -279,17 +279,17 @@ def test_demo_leaves_nothing_whenever_it_is_stopped(host, after):
     p.send_signal(signal.SIGINT)
     p.stdout.read()
     p.stdout.close()
-    assert p.wait(15) == 128 + signal.SIGINT
-    assert wait_until(lambda: not host.residue(), 5), host.residue()
+    assert p.wait(30) == 128 + signal.SIGINT
+    assert wait_until(lambda: not host.residue()), host.residue()
 
 
 def test_demo_ends_quietly_when_nobody_reads(host):
     p = host.popen("demo", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     p.stdout.readline()
     p.stdout.close()
-    assert p.stderr.read() == b"" and p.wait(15) == 128 + signal.SIGPIPE
+    assert p.stderr.read() == b"" and p.wait(30) == 128 + signal.SIGPIPE
     p.stderr.close()
-    assert wait_until(lambda: not host.residue(), 5), host.residue()
+    assert wait_until(lambda: not host.residue()), host.residue()
 
 
 def test_tools_and_config_are_documented_from_the_tables(host, client):
@@ -330,4 +330,4 @@ def test_a_killed_run_does_not_keep_its_box_for_long(host):
         db.commit()
         assert host.run("run", "true").returncode == 0
         assert db.execute(rows).fetchall() == [], "the next run clears away behind a killed one"
-    assert wait_until(lambda: not host.residue(), 5), host.residue()
+    assert wait_until(lambda: not host.residue()), host.residue()

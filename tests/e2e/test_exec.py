@@ -19,8 +19,8 @@ def test_the_environment_is_ours_and_small(box):
 def test_a_timeout_kills_what_ignores_term_and_what_left_the_session(box):
     began = time.monotonic()
     answer = box.bash("trap '' TERM; setsid sleep 3001 & (trap '' TERM; sleep 3002) & sleep 3003", timeout_s=1)
-    assert answer["timed_out"] is True and time.monotonic() - began < 10
-    left = wait_until(lambda: "sleep 300" not in processes(box), 5) and True
+    assert answer["timed_out"] is True and time.monotonic() - began < 30
+    left = wait_until(lambda: "sleep 300" not in processes(box)) and True
     assert left, processes(box)
 
 

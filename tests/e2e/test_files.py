@@ -40,4 +40,4 @@ def test_a_full_disk_leaves_the_old_file(client):
     client.bash("rm fill")
     content = client.tool("read_remote_file", remote_path="f")["content"]
     assert content[:3] == ("nnn" if fits else "old")
-    assert wait_until(lambda: client.bash("ls -A")["stdout"] == "f\n", 2)
+    assert wait_until(lambda: client.bash("ls -A")["stdout"] == "f\n")

@@ -206,7 +206,7 @@ def test_subscriptions(fixtures):
     call(client, "test_trigger_tool_change")
     assert len(changes(client)) == 5 and not tools.done() and not watch.done()
     client.process.terminate()
-    assert watch.result(5)["result"]["resultType"] == "complete"
+    assert watch.result(30)["result"]["resultType"] == "complete"
     assert client.wait()[0] == 0 and isinstance(tools.exception(5), EOFError)
 
 

@@ -7,7 +7,7 @@ import socket
 import time
 
 import pytest
-from host import command_line, wait_until
+from host import command_line, free_port, wait_until
 from http_wire import Legacy, Modern, Served, call, request, tool_answer
 
 POOL = 0
@@ -17,7 +17,7 @@ ONE, TWO = "key-of-one-0123456789", "key-of-two-0123456789"
 
 @pytest.fixture
 def served(host):
-    server = Served(host, env={"ANYBOX_HTTP_KEYS": KEYS})
+    server = Served(host, env={"ANYBOX_HTTP_KEYS": KEYS}, port=free_port())
     server.key = ONE
     yield server
     server.close()
@@ -42,12 +42,11 @@ def test_a_call_is_answered_in_json_when_it_is_quick(client):
     assert tool_answer(reply.json())["stdout"] == "hello\n"
 
 
-def test_a_call_that_takes_time_becomes_a_stream_within_two_seconds(client):
+def test_a_call_that_takes_time_becomes_a_stream_before_it_ends(client):
     client.tool("exec_bash", command="true")
-    started = time.monotonic()
-    with client.begin(call("exec_bash", 5, command="sleep 1.9; echo late")) as wire:
+    with client.begin(call("exec_bash", 5, command="until [ -e go ]; do sleep 0.1; done; echo late")) as wire:
         status, headers = wire.head()
-        assert time.monotonic() - started < 2
+        client.tool("exec_bash", command="touch go")  # not before that
         assert (status, headers["content-type"]) == (200, "text/event-stream")
         assert wire.chunk() == b": open\n\n"
         [message] = [json.loads(line[6:]) for line in wire.chunk().splitlines() if line.startswith(b"data: ")]
@@ -62,11 +61,9 @@ def test_who_takes_only_json_waits_for_it(client):
 
 def test_progress_comes_on_the_stream_of_its_call(client):
     message = call("exec_bash", 8, token="t0", command="for i in 1 2 3; do echo $i; sleep 0.5; done")
-    started = time.monotonic()
     with client.begin(message) as wire:
         status, headers = wire.head()
         assert (status, headers["content-type"]) == (200, "text/event-stream")
-        assert time.monotonic() - started < 1
         body = b""
         while True:
             chunk = wire.chunk()
@@ -83,10 +80,9 @@ def test_progress_comes_on_the_stream_of_its_call(client):
 def test_many_calls_of_one_session_are_under_way_at_once(served):
     session = Legacy(served)
     session.tool("exec_bash", command="true")
-    started = time.monotonic()
+    each = "touch side-$$; until set -- side-*; [ $# -eq 16 ]; do sleep 0.1; done"  # waits for the others
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        replies = list(pool.map(lambda i: session.post(call("exec_bash", i, command=f"sleep 0.5; echo {i}")), range(16)))
-    assert time.monotonic() - started < 6
+        replies = list(pool.map(lambda i: session.post(call("exec_bash", i, command=f"{each}; echo {i}")), range(16)))
     for i, reply in enumerate(replies):
         [message] = reply.messages()
         assert message["id"] == i and tool_answer(message)["stdout"] == f"{i}\n"
@@ -105,12 +101,14 @@ def test_calls_of_one_key_have_their_limit(host):
     served.key = ONE
     session, other = Legacy(served), Legacy(served, key=TWO)
     session.tool("exec_bash", command="true")
-    with session.begin(call("exec_bash", command="sleep 1.4")) as wire:
-        assert wait_until(lambda: runs(host, "sleep 1.4"))
+    with session.begin(call("exec_bash", "long", command="sleep 68")) as wire:
+        assert wait_until(lambda: runs(host, "sleep 68"))
         reply = session.post(call("exec_bash", 2, command="true"))
         assert reply.status == 429 and reply.headers["retry-after"] == "1" and reply.json()["id"] == 2
         assert session.post(request("ping")).status == 200
         assert other.post(call("list_sandboxes")).status == 200
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "long"}}
+        assert session.post(cancel).status == 202
         wire.reply()
     served.close()
 
@@ -139,23 +137,24 @@ def test_a_modern_client_that_goes_away_takes_its_call_back(served, host):
     wire = client.begin(call("exec_bash", command="sleep 62"))
     assert wait_until(lambda: runs(host, "sleep 62"))
     wire.close()
-    assert wait_until(lambda: not runs(host, "sleep 62"), 5)
+    assert wait_until(lambda: not runs(host, "sleep 62"))
     # And one whose stream was open already.
     wire = client.begin(call("exec_bash", token=1, command="sleep 63"))
     wire.head()
     assert wait_until(lambda: runs(host, "sleep 63"))
     wire.close()
-    assert wait_until(lambda: not runs(host, "sleep 63"), 5)
+    assert wait_until(lambda: not runs(host, "sleep 63"))
 
 
 def test_a_session_that_goes_away_does_not(served, host):
     session = Legacy(served)
     session.tool("exec_bash", command="true")
-    wires = [session.begin(call("exec_bash", i, token=token, command=f"sleep 1.6; echo done > done{i}"))
+    wires = [session.begin(call("exec_bash", i, token=token, command=f"until [ -e go ]; do sleep 0.1; done; echo done > done{i}"))
              for i, token in enumerate((None, 1))]
     assert wait_until(lambda: len(runs(host, "done0")) == 1 and len(runs(host, "done1")) == 1)
     for wire in wires:
         wire.close()
+    session.tool("exec_bash", command="touch go")
     assert wait_until(lambda: not runs(host, "echo done"))
     assert session.tool("exec_bash", command="cat done0 done1")["stdout"] == "done\ndone\n"
 
@@ -191,7 +190,7 @@ def test_ending_a_session_ends_what_runs_in_it(served, host):
         assert stream.chunk() == b": open\n\n"
         assert wait_until(lambda: runs(host, "sleep 64"))
         assert served.send("DELETE", headers=session.headers).status == 204
-        assert wait_until(lambda: not runs(host, "sleep 64"), 5)
+        assert wait_until(lambda: not runs(host, "sleep 64"))
         assert stream.chunk() == b""
         assert wire.reply().status == 200
 
@@ -263,7 +262,7 @@ def test_a_signal_ends_calls_and_streams_in_order(host):
         assert tool_answer(soon.reply().messages()[-1])["stdout"] == "soon\n"
         last = never.reply().messages()[-1]
         assert last["id"] == "never" and last["result"]["isError"]
-        assert served.process.wait(10) == 0 and time.monotonic() - started < 6
+        assert served.process.wait(30) == 0 and time.monotonic() - started < 20
     assert wait_until(lambda: not runs(host, "sleep 66"))
     again = Served(host, env={"ANYBOX_HTTP_KEYS": KEYS})
     again.key = ONE
@@ -273,7 +272,7 @@ def test_a_signal_ends_calls_and_streams_in_order(host):
 def test_an_idle_server_ends_at_once_and_a_second_signal_hurries(host):
     served = Served(host, "--no-auth")
     started = time.monotonic()
-    assert served.stop(signal.SIGINT) == 0 and time.monotonic() - started < 1
+    assert served.stop(signal.SIGINT) == 0 and time.monotonic() - started < 15
     served = Served(host, "--no-auth")
     session = Legacy(served)
     session.tool("exec_bash", command="true")
@@ -283,4 +282,4 @@ def test_an_idle_server_ends_at_once_and_a_second_signal_hurries(host):
         time.sleep(0.2)
         started = time.monotonic()
         served.process.send_signal(signal.SIGTERM)
-        assert served.process.wait(5) == 1 and time.monotonic() - started < 1
+        assert served.process.wait(30) == 1 and time.monotonic() - started < 15

@@ -301,7 +301,7 @@ def test_who_closes_behind_what_was_sent_is_noticed(web):
         connection = begin_put(web, "new", 10 << 20)
         connection.send(b"x" * sent)
         connection.close()
-    assert wait_until(lambda: b"anybox_calls_running 0\n" in web.get("/metrics").body, 5)
+    assert wait_until(lambda: b"anybox_calls_running 0\n" in web.get("/metrics").body)
     assert web.tool("exec_bash", command="ls -A")["stdout"] == ""
 
 
@@ -327,7 +327,7 @@ def test_more_uploads_than_a_box_takes_at_once(host):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(60)
         assert not wrong
         assert web.tool("exec_bash", command="ls dir | wc -l")["stdout"] == "40\n"
         web.close()
@@ -372,7 +372,7 @@ def test_many_files_at_once(web):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert not wrong
 
 
@@ -433,7 +433,7 @@ def test_a_link_expires(host):
         assert link.startswith("https://x.example/any/sandbox/file?")
         path = local(link).removeprefix("/any")
         assert web.get(path, key=None).status == 200
-        assert wait_until(lambda: web.get(path, key=None).status == 403, 5, 0.2)
+        assert wait_until(lambda: web.get(path, key=None).status == 403, pause=0.2)
         assert "expired" in sentence(web.get(path, key=None), 403)
         web.close()
     finally:

@@ -174,8 +174,8 @@ def test_a_server_that_leaves_takes_its_calls_back(web):
     web.process.terminate()
     response = connection.getresponse()
     assert response.status == 503 and json.loads(response.read())["code"] == "cancelled"
-    assert web.process.wait(10) == 0
-    assert time.monotonic() - began < 8
+    assert web.process.wait(30) == 0
+    assert time.monotonic() - began < 30
     again = HttpServer(web.host)  # the box is still there, and its owner
     assert again.tool("exec_bash", sandbox_id=box, command="pgrep sleep || echo none")["stdout"] == "none\n"
     again.close()
@@ -189,7 +189,7 @@ def test_calls_of_a_key_have_a_limit(web_with):
     connection.request("POST", "/mcp/tools/exec_bash", json.dumps({"command": mark}),
                        web.headers(**{"Content-Type": "application/json"}))
     # Not by asking the server: a question would take the only place, and the command be refused.
-    assert wait_until(lambda: any(mark in command_line(pid) for pid in pids()), 30)
+    assert wait_until(lambda: any(mark in command_line(pid) for pid in pids()))
     response = web.request("POST", "/mcp/tools/list_sandboxes")
     error_of(response, 429, "limit")
     assert response.headers["Retry-After"]

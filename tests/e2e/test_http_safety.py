@@ -152,7 +152,7 @@ def test_the_log_has_a_line_for_each_request_and_no_secrets(serve):
     web.get("/sandbox/file?sandbox_name=work&file_path=/etc/passwd&link=hunter2")
     web.request("POST", "/mcp/tools/list_sandboxes", key="hunter2hunter2hunter2")
     web.close()
-    web._drain.join(5)
+    web._drain.join(30)
     log = "".join(web.log)
     assert "hunter2" not in log and KEY not in log
     assert re.search(r'area=http method=POST path="/mcp/tools/exec_bash" owner="key:tests" status=200 '

@@ -114,12 +114,12 @@ def test_a_storm_of_clients_leaves_nothing(host, leaves):
     if leaves == "in the middle":
         time.sleep(5)
         started = time.monotonic()
-        assert served.stop() == 0 and time.monotonic() - started < 8
+        assert served.stop() == 0 and time.monotonic() - started < 30
     for thread in threads:
         thread.join()
     assert not failed
     if leaves == "afterwards":
         assert Legacy(served).post(request("ping")).status == 200
-        assert wait_until(lambda: served.descriptors() <= before + 4, 10)
+        assert wait_until(lambda: served.descriptors() <= before + 4)
         assert served.stop() == 0
     assert "not freed" not in served.log

@@ -15,14 +15,13 @@ import time
 import pytest
 import rootfs
 from agent_client import Box, Failed
-from host import IS_ROOT, is_running, wait_until
+from host import FIRST_SUBUID, IS_ROOT, is_running, wait_until
 from mcp_client import ToolFailed
 
 pytestmark = [pytest.mark.every_tier, pytest.mark.only_tiers("root", "subuid", "self")]
 # Before, a tmpfs could not hold what marks a folder of an overlay as new.
 REMAKES = tuple(int(n) for n in os.uname().release.split(".")[:2]) >= (6, 6)
 REMAKE = "rm -rf /usr/sbin; mkdir /usr/sbin;" if REMAKES else ""
-FIRST_SUBUID = 700000000  # of the tier "subuid"; uid 1 of its boxes
 
 
 @pytest.fixture(autouse=True)
@@ -487,7 +486,7 @@ def test_a_make_that_is_interrupted_ends_and_the_name_can_be_used_again(host, sl
         assert "right now" in host.run("image", "rm", "slow").stderr
         assert host.run("image", "list").stdout.startswith("no images")
         making.send_signal(signal.SIGINT)
-        assert making.wait(10) == 130
+        assert making.wait(30) == 130
     assert not partial.exists() and not debootstraps(host)
     with host.popen("image", "make", "slow", "--mirror", slow_archive, stderr=subprocess.PIPE) as making:
         assert wait_until(lambda: (partial / "debootstrap").exists())

@@ -6,7 +6,7 @@ import pathlib
 import socket
 
 import pytest
-from host import pid_inside, wait_until
+from host import FIRST_SUBUID, pid_inside, wait_until
 
 pytestmark = pytest.mark.every_tier
 
@@ -204,10 +204,10 @@ def payload_uids(host):
 def test_boxes_run_with_ids_that_are_nobodys(host, tier):
     client = host.server()
     client.bash("sleep 300 & true")
-    wanted = {"root": lambda uid: uid >= 65536, "subuid": lambda uid: 700000000 <= uid < 700065536}
+    wanted = {"root": lambda uid: uid >= 65536, "subuid": lambda uid: FIRST_SUBUID <= uid < FIRST_SUBUID + 65536}
     is_right = wanted.get(tier.name, lambda uid: uid == tier.uid)
     # The child that waits for the next command has PID 1's own uid for a moment.
-    assert wait_until(lambda: all(is_right(uid) for uid in payload_uids(host)), 10), payload_uids(host)
+    assert wait_until(lambda: all(is_right(uid) for uid in payload_uids(host))), payload_uids(host)
     assert payload_uids(host)
 
 

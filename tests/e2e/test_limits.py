@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from host import command_line, is_running, namespace, pids, wait_until
+from host import is_running, namespace, pids, wait_until
 from mcp_client import ToolFailed
 
 pytestmark = pytest.mark.every_tier
@@ -128,6 +128,7 @@ def test_memory_of_every_kind_is_limited(make, limit, bomb):
     assert box.bash("echo alive")["stdout"] == "alive\n"
 
 
+@pytest.mark.alone
 def test_processors(make, client):
     spin = ("import os, resource, time\n"
             "began, used = time.monotonic(), time.process_time()\n"
@@ -145,9 +146,13 @@ def test_processors(make, client):
         return
     box = make("fifth", cpus=0.2)
     assert box.limits["cpus"] == 0.2
-    assert float(box.python(spin)["stdout"]) < 0.2 * 1.4
-    stats = "".join(f.read_text() for c in box.cgroups for f in pathlib.Path(c).glob("cpu.stat"))
-    assert int(re.search(r"^nr_throttled (\d+)", stats, re.M).group(1)) > 3, "it would have taken more"
+
+    def is_throttled():
+        assert float(box.python(spin)["stdout"]) < 0.2 * 1.4
+        stats = "".join(f.read_text() for c in box.cgroups for f in pathlib.Path(c).glob("cpu.stat"))
+        return int(re.search(r"^nr_throttled (\d+)", stats, re.M).group(1)) > 3
+    # On a machine that has no time for it the limit is not met at once.
+    assert wait_until(is_throttled), "it would have taken more"
 
 
 def test_a_box_without_a_limit_of_processors_weighs_as_one(make):
@@ -202,7 +207,7 @@ def test_a_command_that_finds_no_process_is_told_which_limit_it_was(make, client
     if tier.name in ("plain", "self") and not box.by_cgroup and not call.done():
         assert "BlockingIOError" in box.python("import os; os.fork()")["stderr"]
         return  # the limit is the command's own there, which then starts no other
-    answer = outcome(client, call, 1)
+    answer = outcome(client, call)
     assert answer["code"] == "limit" and "no process left (limit 30)" in answer["error"], answer
     if box.by_cgroup:
         files = client.tool_error("write_remote_file", remote_path="f", content="x")
@@ -256,7 +261,7 @@ def test_number_of_files(make):
 def test_the_time_of_a_command(make):
     began = time.monotonic()
     answer = make().bash("echo before; sleep 60", timeout_s=1)
-    assert 0.9 < time.monotonic() - began < 5
+    assert 0.9 < time.monotonic() - began < 20
     assert (answer["timed_out"], answer["exit_code"], answer["stdout"]) == (True, 124, "before\n")
     assert not answer.get("oom_killed") and "limits_hit" not in answer and "sandbox_ended" not in answer
 
@@ -270,34 +275,34 @@ def ended_under_a_command(client, call, reason):
 
 def test_the_lifetime_of_a_box(host, make, client):
     began = time.monotonic()
-    box = make(timeout=1)
+    box = make(timeout=3)
     call = client.start_tool("exec_bash", {"command": "echo begun; sleep 60"})
     other = host.server()
-    unattended = Made(host, other, "unattended", timeout=1)
+    unattended = Made(host, other, "unattended", timeout=3)
     other.kill()
-    assert "its lifetime of 1 s was over" in ended_under_a_command(client, call, "lifetime")
-    assert 0.9 < time.monotonic() - began < 8
+    assert "its lifetime of 3 s was over" in ended_under_a_command(client, call, "lifetime")
+    assert 2.9 < time.monotonic() - began < 30
     error = client.tool_error("exec_bash", command="true", sandbox_id=box.id)
-    assert error["code"] == "gone" and "its lifetime of 1 s was over" in error["error"]
-    assert wait_until(lambda: not box.left(), 3), box.left()
-    assert wait_until(lambda: not unattended.processes(), 3), "it needs no server to end"
+    assert error["code"] == "gone" and "its lifetime of 3 s was over" in error["error"]
+    assert wait_until(lambda: not box.left()), box.left()
+    assert wait_until(lambda: not unattended.processes()), "it needs no server to end"
 
 
 @pytest.mark.only_tiers("root", "self")  # PID 1 keeps that time, for everybody alike
 def test_an_idle_box_ends_and_use_keeps_it(make, client):
-    idle = make("idle", idle_timeout_s=1)
+    idle = make("idle", idle_timeout_s=2)
     idle.bash("sleep 300 &")  # a leftover does not count as use
-    assert idle.limits["idle_s"] == 1
-    busy = make("busy", idle_timeout_s=2)
-    long_one = client.start_tool("exec_bash", {"command": "sleep 2.5; echo awake", "sandbox_name": "busy"})
-    used = make("used", idle_timeout_s=2)
+    assert idle.limits["idle_s"] == 2
+    busy = make("busy", idle_timeout_s=5)
+    long_one = client.start_tool("exec_bash", {"command": "sleep 6; echo awake", "sandbox_name": "busy"})
+    used = make("used", idle_timeout_s=5)
     while not long_one.done():
         used.bash("true")
         time.sleep(0.2)
     assert client.finish_tool(long_one)["stdout"] == "awake\n"
     assert {b["name"] for b in client.tool("list_sandboxes")["sandboxes"]} == {"used", "busy"}
     error = client.tool_error("exec_bash", command="true", sandbox_id=idle.id)
-    assert error["code"] == "gone" and "it was idle for 1 s" in error["error"]
+    assert error["code"] == "gone" and "it was idle for 2 s" in error["error"]
     assert busy.bash("echo still")["stdout"] == "still\n"
 
 
@@ -305,8 +310,8 @@ def test_a_box_that_is_deleted_under_a_command(host, make, client):
     for other in client, host.server():
         box = make()
         call = client.start_tool("exec_bash", {"command": "echo begun; sleep 60", "sandbox_name": "limited"})
-        wait_until(lambda b=box: any(command_line(p).startswith("sleep") for p in b.processes()), 2)
-        time.sleep(0.2)  # what it printed is on its way
+        assert wait_until(lambda b=box: "sleep 60" in b.bash("ps ax")["stdout"])
+        time.sleep(1)  # what it printed is on its way
         other.tool("delete_sandbox", sandbox_id=box.id)
         assert "it was deleted" in ended_under_a_command(client, call, "deleted")
         assert not box.left()
@@ -350,6 +355,7 @@ def files_open():
     return int(pathlib.Path("/proc/sys/fs/file-nr").read_text().split()[0])
 
 
+@pytest.mark.alone  # for some kinds of users much of the machine may be taken
 @pytest.mark.parametrize("what", BOMBS)
 def test_hurts_only_its_box(make, client, what):
     script, more = BOMBS[what]
@@ -368,14 +374,14 @@ def test_hurts_only_its_box(make, client, what):
     client.tool("create_sandbox", name="another")
     client.tool("delete_sandbox", sandbox_name="another")
     assert client.result("ping") == {}
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert len(bomb.processes()) <= 64 + PIDS_OWN
     assert bomb.resident() <= (96 * MIB + 64 * 12 * MIB if bomb.by_cgroup else 64 * 96 * MIB)
     assert files_open() < files_before + 64 * bomb.limits["open_files"] + 4096
     began = time.monotonic()
     assert client.tool("delete_sandbox", sandbox_name="bomb")["status"] == "deleted"
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert not bomb.left()
-    answer = outcome(client, call, 5)
+    answer = outcome(client, call)
     assert answer.get("sandbox_ended") == "deleted" or "exit_code" in answer
     assert calm.bash("echo still")["stdout"] == "still\n"

@@ -42,7 +42,7 @@ def test_initialize_tolerates_anything_else_in_its_params(host):
 
 def test_initialize_without_params_is_answered(host):
     client = host.server(initialize=False)
-    message = client.request("initialize").result(10)
+    message = client.request("initialize").result(30)
     assert message.get("result", {}).get("protocolVersion") == NEWEST or \
         message["error"]["code"] == -32602
     assert client.result("ping") == {}
@@ -280,7 +280,7 @@ def test_an_id_in_use_does_not_disturb_the_first_call(box):
     time.sleep(0.2)
     box.send({"jsonrpc": "2.0", "id": "same", "method": "ping"})
     box.wait_for(lambda: any(a.message.get("id") == "same" for a in box.answers))
-    time.sleep(1.5)
+    box.wait_for(lambda: any("first" in json.dumps(a.message) for a in box.answers if a.message.get("id") == "same"))
     same = [a.message for a in box.answers if a.message.get("id") == "same"]
     assert any("first" in json.dumps(a) for a in same)
     assert first.done()

@@ -115,7 +115,7 @@ def test_an_unknown_tool_is_invalid_params(modern):
 @pytest.mark.parametrize("request_id", ["listen:0", 0, 7, "é"])
 @pytest.mark.parametrize("wanted", [{}, {"toolsListChanged": True}, {"resourceSubscriptions": ["sandbox://x"]}])
 def test_a_subscription_to_nothing_is_acknowledged_and_closed(modern, request_id, wanted):
-    answer = modern.request("subscriptions/listen", {"notifications": wanted}, request_id=request_id).result(10)
+    answer = modern.request("subscriptions/listen", {"notifications": wanted}, request_id=request_id).result(30)
     assert json.loads(modern.lines[0])["method"] == "notifications/subscriptions/acknowledged"
     acknowledged = modern.notifications[0]["params"]
     assert acknowledged["notifications"] == {}

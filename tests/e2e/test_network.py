@@ -148,7 +148,7 @@ def host(tier, world, host):
     host.tier = TierInWorld(tier, world)
     yield host
     host.sweep()
-    assert wait_until(lambda: not world.stacks(), 5), "a slirp4netns has outlived its box"
+    assert wait_until(lambda: not world.stacks()), "a slirp4netns has outlived its box"
 
 
 @pytest.fixture
@@ -262,19 +262,19 @@ def test_slirp4netns_is_in_the_cgroups_of_its_box(box, world, install):
 def test_it_ends_when_the_box_is_deleted(box, world):
     assert len(world.stacks()) == 1
     box.tool("delete_sandbox", sandbox_id=box.box_id)
-    assert wait_until(lambda: not world.stacks(), 5)
+    assert wait_until(lambda: not world.stacks())
 
 
 def test_it_ends_when_init_is_killed(box, world, install):
     init, = install.box_inits()
     os.kill(init, signal.SIGKILL)
-    assert wait_until(lambda: not world.stacks(), 5)
+    assert wait_until(lambda: not world.stacks())
 
 
 def test_it_ends_when_the_time_of_the_box_is_over(client, world):
     client.tool("create_sandbox", name="short", network="internet", timeout=2)
     assert len(world.stacks()) == 1
-    assert wait_until(lambda: not world.stacks(), 10)
+    assert wait_until(lambda: not world.stacks())
 
 
 def test_it_outlives_the_server(host, world):
@@ -289,7 +289,7 @@ def test_it_outlives_the_server(host, world):
 def test_when_it_is_killed_only_the_network_is_gone(box, world):
     pid, = world.stacks()
     os.kill(pid, signal.SIGKILL)
-    assert wait_until(lambda: not world.stacks(), 5)
+    assert wait_until(lambda: not world.stacks())
     assert box.bash("echo alive > f; cat f")["stdout"] == "alive\n"
     # At once, as soon as the kernel has looked at the interface again.
     assert wait_until(lambda: "unreachable" in talk(box, f"tcp:{PUBLIC}")[f"tcp:{PUBLIC}"])

@@ -132,7 +132,7 @@ def test_a_client_that_goes_ends_it_there(one):
         program.wait_output(b"open")
         c.close()
         program.wait_output(b"closed")
-    wait_until(lambda: settled(one), 10)
+    wait_until(lambda: settled(one))
 
 
 def test_a_client_that_goes_while_much_comes_ends_it_there(one):
@@ -148,7 +148,7 @@ def test_a_client_that_goes_while_much_comes_ends_it_there(one):
         c.sock.recv(1000)
         c.close()
         program.wait_output(b"broken")
-    wait_until(lambda: settled(one), 10)
+    wait_until(lambda: settled(one))
 
 
 def test_much_is_moved_with_little_memory(one):
@@ -189,7 +189,7 @@ def test_there_are_so_many_at_most_and_files_go_on(one):
         assert e.value.kind == "limit"
         one.write("f", b"fine")
         assert one.read("f")[0] == b"fine"
-    wait_until(lambda: settled(one), 10)
+    wait_until(lambda: settled(one))
 
 
 def test_traffic_keeps_a_box_from_being_idle():
@@ -205,7 +205,7 @@ def test_traffic_keeps_a_box_from_being_idle():
             time.sleep(0.2)
         assert box.alive()  # the last request is older than its idle time
         c.close()
-        box.wait_gone(10)
+        box.wait_gone()
 
 
 # ---- anybox forward ---------------------------------------------------------
@@ -221,7 +221,7 @@ def forwarding(host, *args, env=None):
         yield process, int(line.rsplit(":", 1)[1])
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-            assert process.wait(10) == 0
+            assert process.wait(30) == 0
     finally:
         process.kill()
         process.wait()
@@ -230,7 +230,7 @@ def forwarding(host, *args, env=None):
 
 
 def fetch(port, path=""):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=30) as answer:
         return answer.read()
 
 
@@ -296,9 +296,9 @@ def test_it_ends_with_the_box(host, web):
         with socket.create_connection(("127.0.0.1", port)) as held:
             assert fetch(port, "page.html")
             web.tool("delete_sandbox", sandbox_id=box)
-            assert process.wait(10) == 1
+            assert process.wait(30) == 1
             assert "gone" in process.stderr.read()
-            held.settimeout(10)
+            held.settimeout(30)
             with contextlib.suppress(ConnectionResetError):
                 assert held.recv(1) == b""
 

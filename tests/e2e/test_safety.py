@@ -97,7 +97,7 @@ def test_a_server_that_is_killed_leaves_a_good_log(host):
         time.sleep(0.03)
         client.killed = True
         client.process.send_signal(signal.SIGKILL)
-        client.process.wait(10)
+        client.process.wait(30)
     host.server(env=env).tool("list_sandboxes")
     done = host.run("audit", "verify", env=env)
     assert done.returncode == 0 and "good line" in done.stdout, done.stdout

@@ -46,7 +46,7 @@ def kill(world, pattern):
 def away(server, world):
     """Nobody listens any more, then connections end."""
     server.process.kill()
-    server.process.wait(10)
+    server.process.wait(30)
     kill(world, "^sshd: ")
 
 
@@ -54,7 +54,7 @@ def isolation(client):
     return next(b["isolation"] for b in client.tool("list_sandboxes")["sandboxes"] if "via" in b)
 
 
-def settled(client, seconds=20):
+def settled(client, seconds=60):
     """Waits until the agent was tried and is not there; what the list says about it."""
     until = time.monotonic() + seconds
     while "no agent" not in isolation(client):
@@ -152,7 +152,7 @@ def test_a_full_disk(host, world, fresh, mounted):
     client = start(host, world, fresh)
     assert "space" in settled(client)
     works(client)
-    assert wait_until(lambda: not agents(fresh.cache) and not list(fresh.cache.glob(".agent*")), 10)
+    assert wait_until(lambda: not agents(fresh.cache) and not list(fresh.cache.glob(".agent*")))
 
 
 def test_another_processor(host, world, fresh):
@@ -193,7 +193,7 @@ def running(client, world, name):
     """A command that writes a line when it begins and ends when it may."""
     call = client.start_tool("exec_bash", {
         "command": f"echo begun >> {name}; echo part; while [ ! -e {name}.go ]; do sleep 0.05; done; echo rest"})
-    wait_until(lambda: (world.user.home / name).exists(), 10)
+    wait_until(lambda: (world.user.home / name).exists())
     return call
 
 
@@ -250,7 +250,7 @@ def test_a_host_that_goes_away_takes_nobody_for_long(host, world):
     with pytest.raises(ToolFailed) as failed:
         finished(client, world, call, "away")
     assert failed.value.answer["connection_error"] is True and failed.value.answer["stdout"] == "part\n"
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 60
 
 
 # ---- one channel for everything --------------------------------------------------------------
@@ -264,7 +264,7 @@ def test_max_sessions_1_is_enough(host, world):
     began = time.monotonic()
     calls = [client.start_tool("exec_bash", {"command": f"sleep 1; echo {i}"}) for i in range(64)]
     assert [client.finish_tool(c)["stdout"] for c in calls] == [f"{i}\n" for i in range(64)]
-    assert time.monotonic() - began < 10 and proxy.accepted == before
+    assert time.monotonic() - began < 30 and proxy.accepted == before
 
 
 def test_a_flood_stalls_nobody(host, world):
@@ -274,7 +274,7 @@ def test_a_flood_stalls_nobody(host, world):
     for _ in range(10):
         began = time.monotonic()
         assert client.bash("echo hi")["stdout"] == "hi\n"
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
     assert client.finish_tool(flood)["stderr"] == "end\n"
 
 
@@ -286,7 +286,7 @@ def test_the_environment_is_the_same_both_ways(host, world):
         client = start(host, world)
         wait_for_agent(client)
         kill(world, "boxinit serve")  # it had another environment
-        wait_until(lambda: not world.user.processes("boxinit serve"), 10)
+        wait_until(lambda: not world.user.processes("boxinit serve"))
         wait_for_agent(client)
         assert client.bash(seen)["stdout"] == plain and "FROM_BASHRC=yes" in plain
     finally:

@@ -46,16 +46,16 @@ def test_commands_and_files_over_a_round_trip_of_50_ms(host, world, line, far):
 
 def test_a_host_that_nobody_can_reach_costs_one_time_out(host, world, line, far):
     line.cut()
-    dead = [world.entry(far, f"dead{i}", connect_timeout=2) for i in range(8)]
+    dead = [world.entry(far, f"dead{i}", connect_timeout=5) for i in range(8)]
     client = near(host, line, *dead)
     began = time.monotonic()
     boxes = client.tool("list_sandboxes", check_resources=True)["sandboxes"]
-    assert 1.5 < time.monotonic() - began < 8
+    assert 4.5 < time.monotonic() - began < 30
     assert [b["connection_alive"] for b in boxes] == 8 * [False]
     assert all("no answer" in b["connection_error"] for b in boxes), boxes
     began = time.monotonic()
     said = client.tool_error("exec_bash", command="true")
-    assert time.monotonic() - began < 1 and said["code"] == "unreachable"
+    assert time.monotonic() - began < 4 and said["code"] == "unreachable"
 
 
 def go_silent(client, world, line, command, **more):
@@ -63,7 +63,7 @@ def go_silent(client, world, line, command, **more):
     call = client.start_tool("exec_bash", {"command": f"echo once >> silent; echo part; {command}", **more})
     while not world.user.processes(command):
         time.sleep(0.05)
-    time.sleep(0.5)  # until the line has come over
+    time.sleep(1)  # until the line has come over
     line.cut()
     return call
 
@@ -74,9 +74,9 @@ def test_a_time_out_holds_on_a_link_that_went_silent(host, world, line, far):
     call = go_silent(client, world, line, "sleep 4720", timeout_s=3)
     began = time.monotonic()
     answer = client.finish_tool(call)
-    assert time.monotonic() - began < 25
+    assert time.monotonic() - began < 60
     assert (answer["timed_out"], answer["exit_code"], answer["stdout"]) == (True, 124, "part\n")
-    assert ssh_servers.wait_gone(world.user, "sleep 4720", 15), "the host keeps the time, too"
+    assert ssh_servers.wait_gone(world.user, "sleep 4720"), "the host keeps the time, too"
     line.mend()
     again = ssh_servers.until_back(lambda: client.bash("cat silent; rm silent"), 60)
     assert again["stdout"] == "once\n"
@@ -90,7 +90,7 @@ def test_a_link_that_goes_silent_is_noticed_and_told_with_what_came(host, world,
     began = time.monotonic()
     with pytest.raises(ToolFailed) as failed:
         client.finish_tool(call, 100)
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 90
     assert (failed.value.answer["connection_error"], failed.value.answer["stdout"]) == (True, "part\n")
     line.mend()
     again = ssh_servers.until_back(lambda: client.bash("cat silent; rm silent; pkill -f 'sleep 472[1]'"), 60)

@@ -50,8 +50,8 @@ def test_a_host_without_bash_and_gnu_tools(host, world, without):
         if "sleep" not in without:
             began = time.monotonic()
             slow = client.bash("echo part; sleep 4731 & sleep 4731", timeout_s=1)
-            assert (slow["timed_out"], slow["stdout"]) == (True, "part\n") and time.monotonic() - began < 10
-            assert ssh_servers.wait_gone(world.user, "sleep 4731", 10)
+            assert (slow["timed_out"], slow["stdout"]) == (True, "part\n") and time.monotonic() - began < 30
+            assert ssh_servers.wait_gone(world.user, "sleep 4731")
         client.tool("write_remote_file", remote_path="plain.txt", content="x")
         assert client.tool("read_remote_file", remote_path="plain.txt")["content"] == "x"
         box, = client.tool("list_sandboxes", check_resources=True)["sandboxes"]
@@ -120,7 +120,7 @@ def test_a_login_that_never_ends_is_told(host, world):
         client = client_of(host, world.entry(world.server, connect_timeout=2))
         began = time.monotonic()
         said = client.tool_error("exec_bash", command="touch late", timeout_s=2)
-        assert said["code"] == "unreachable" and time.monotonic() - began < 15
+        assert said["code"] == "unreachable" and time.monotonic() - began < 30
         box, = client.tool("list_sandboxes")["sandboxes"]
         assert box["connection_alive"] is False and "login shell" in box["connection_error"]
     finally:
@@ -205,7 +205,7 @@ def test_whoever_else_answers_is_told_in_time(host, world, impostor, says):
     began = time.monotonic()
     said = client.tool_error("exec_bash", command="true")
     assert said["code"] == "unreachable" and "127.0.0.1" in said["error"]
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     assert client.bash("echo on", sandbox_name="good")["stdout"] == "on\n"
     with open(f"/proc/{client.pid}/status", encoding="ascii") as status:
         assert int(status.read().split("VmRSS:")[1].split()[0]) < 150 * 1024
@@ -218,8 +218,8 @@ def test_a_server_process_that_is_killed_in_a_command(host, world):
     client = client_of(host, world.entry(server))
     client.bash("true")
     call = client.start_tool("exec_bash", {"command": "echo once >> killed; echo part; sleep 4734"})
-    assert wait_until(lambda: world.user.processes("sleep 4734"), 10)
-    time.sleep(0.3)
+    assert wait_until(lambda: world.user.processes("sleep 4734"))
+    time.sleep(1)  # what it printed is on its way
     server.signal_all(signal.SIGKILL)
     with pytest.raises(ToolFailed) as failed:
         client.finish_tool(call)
@@ -259,13 +259,13 @@ def test_a_stopped_listener_costs_one_time_out(host, world):
     server = world.sshd()
     server.process.send_signal(signal.SIGSTOP)
     try:
-        client = client_of(host, world.entry(server, "stopped", connect_timeout=2), world.entry(world.server, "good"))
+        client = client_of(host, world.entry(server, "stopped", connect_timeout=5), world.entry(world.server, "good"))
         began = time.monotonic()
         assert client.tool_error("exec_bash", command="true")["code"] == "unreachable"
-        assert 1.5 < time.monotonic() - began < 8
+        assert 4.5 < time.monotonic() - began < 30
         began = time.monotonic()
         assert client.tool_error("exec_bash", command="true")["code"] == "unreachable"
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 4
         assert client.bash("echo on", sandbox_name="good")["stdout"] == "on\n"
     finally:
         server.process.send_signal(signal.SIGCONT)
@@ -283,7 +283,7 @@ def test_ten_hosts_are_looked_at_in_the_time_of_the_slowest(host, world):
     took = time.monotonic() - began
     assert [b["connection_alive"] for b in boxes] == [True] * 10
     assert all(b["resources"]["idle_score"] is not None for b in boxes)
-    assert 2 < took < 9, took
+    assert 2 < took < 18, took  # of twenty, one after the other
 
 
 # ---- what is configured wrongly --------------------------------------------------------------------

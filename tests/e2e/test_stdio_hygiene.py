@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -16,28 +17,30 @@ MIB = 1 << 20
 
 
 def test_an_empty_input_ends_it_at_once_and_well(host):
-    took = []
+    took, worked = [], []
     for _ in range(5):
-        began = time.monotonic()
+        began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
         done = host.run()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
         took.append(time.monotonic() - began)
+        worked.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         assert (done.returncode, done.stdout) == (0, "")
-    assert min(took) < 0.2
+    assert min(took) < 5 and min(worked) < 0.2
     assert not host.home.exists(), "a start without a call writes nothing"
 
 
 def test_it_ends_on_eof(client):
     client.end_input()
-    code, took = client.wait(5)
-    assert code == 0 and took < 1
+    code, took = client.wait()
+    assert code == 0 and took < 15
 
 
 def test_it_ends_on_eof_while_a_command_runs_and_kills_nothing_else(box):
     box.start_tool("exec_bash", {"command": "sleep 60"})
     time.sleep(0.3)
     box.end_input()
-    code, took = box.wait(5)
-    assert code == 0 and took < 1.5
+    code, took = box.wait()
+    assert code == 0 and took < 15
 
 
 def test_requests_before_eof_are_still_answered(host):
@@ -45,8 +48,8 @@ def test_requests_before_eof_are_still_answered(host):
     futures = [client.request("tools/list") for _ in range(20)]
     call = client.start_tool("list_sandboxes")
     client.end_input()
-    assert all(f.result(5)["result"]["tools"] for f in futures)
-    assert client.finish_tool(call, 5)["sandboxes"] == []
+    assert all(f.result(30)["result"]["tools"] for f in futures)
+    assert client.finish_tool(call)["sandboxes"] == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -56,8 +59,8 @@ def test_it_ends_on_signals(box, number, busy):
         box.start_tool("exec_bash", {"command": "trap '' TERM INT HUP; sleep 60"})
         time.sleep(0.3)
     box.kill(number)
-    code, took = box.wait(5)
-    assert code in (0, -number, 128 + number) and took < 1
+    code, took = box.wait()
+    assert code in (0, -number, 128 + number) and took < 15
 
 
 def test_a_second_signal_ends_it_at_once(box):
@@ -65,7 +68,7 @@ def test_a_second_signal_ends_it_at_once(box):
     time.sleep(0.2)
     box.kill(signal.SIGTERM)
     box.kill(signal.SIGTERM)
-    assert box.wait(5)[1] < 1
+    assert box.wait()[1] < 15
 
 
 def test_it_ends_when_nobody_reads_its_output_any_more(host):
@@ -79,8 +82,8 @@ def test_it_ends_when_nobody_reads_its_output_any_more(host):
             time.sleep(0.02)
     except BrokenPipeError:
         pass
-    code = process.wait(5)
-    assert time.monotonic() - began < 3
+    code = process.wait(30)
+    assert time.monotonic() - began < 20
     assert code >= 0, "not killed by SIGPIPE"
     with contextlib.suppress(BrokenPipeError):
         process.stdin.close()
@@ -102,7 +105,7 @@ def test_it_ends_when_its_parent_was_killed_though_the_pipe_stays_open(host, tmp
     middle.kill()
     middle.wait()
     middle.stdout.close()
-    ended = wait_until(lambda: not is_running(pid), 5)
+    ended = wait_until(lambda: not is_running(pid))
     os.close(writer)
     assert ended, "an orphan goes on"
 
@@ -112,7 +115,7 @@ def test_carriage_returns_blank_lines_and_a_byte_order_mark_are_fine(host):
     client.send_bytes(b"\xef\xbb\xbf")
     pong = client.expect("a", "ping")
     client.send_bytes(b'\r\n\n  \n{"jsonrpc":"2.0","id":"a","method":"ping"}\r\n\r\n')
-    assert pong.result(5)["result"] == {}
+    assert pong.result(30)["result"] == {}
     assert client.result("tools/list")["tools"]
 
 
@@ -121,10 +124,10 @@ def test_a_message_in_pieces_and_many_at_once_are_the_same(client):
     slow = client.expect("slow", "ping")
     for i in range(len(line)):
         client.send_bytes(line[i:i + 1])
-    assert slow.result(5)["result"] == {}
+    assert slow.result(30)["result"] == {}
     many = [client.expect(f"m{i}", "ping") for i in range(500)]
     client.send_bytes(b"".join(b'{"jsonrpc":"2.0","id":"m%d","method":"ping"}\n' % i for i in range(500)))
-    assert all(f.result(10)["result"] == {} for f in many)
+    assert all(f.result(30)["result"] == {} for f in many)
 
 
 def test_a_last_line_without_its_end_is_still_a_message(host):
@@ -132,7 +135,7 @@ def test_a_last_line_without_its_end_is_still_a_message(host):
     pong = client.expect(1, "ping")
     client.send_bytes(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
     client.end_input()
-    assert pong.result(5)["result"] == {}
+    assert pong.result(30)["result"] == {}
 
 
 @pytest.mark.parametrize("garbage", [
@@ -171,7 +174,7 @@ def resident_mib(pid):
 def test_a_message_of_5_mib_is_taken(client):
     future = client.expect("big", "ping")
     client.send_line(b'{"jsonrpc":"2.0","id":"big","method":"ping","params":{"x":"' + b"a" * (5 * MIB) + b'"}}')
-    assert future.result(20)["result"] == {}
+    assert future.result(30)["result"] == {}
 
 
 def test_stderr_that_nobody_reads_does_not_block_it(host):
@@ -193,7 +196,7 @@ def test_a_slow_reader_gets_every_answer(host):
     ids = [json.loads(process.stdout.readline())["id"] for _ in range(400)]
     assert sorted(ids) == list(range(400))
     process.stdin.close()
-    assert process.wait(5) == 0
+    assert process.wait(30) == 0
     assert process.stdout.read() == b""
     process.stdout.close()
 
@@ -204,22 +207,21 @@ def test_a_client_that_reads_nothing_and_leaves_does_not_keep_it_alive(host):
         process.stdin.write(b'{"jsonrpc":"2.0","id":%d,"method":"tools/list"}\n' % i)
     process.stdin.close()
     began = time.monotonic()
-    process.wait(10)
-    assert time.monotonic() - began < 3
+    process.wait(30)
+    assert time.monotonic() - began < 20
     process.stdout.close()
 
 
 def test_fifty_calls_at_once_and_ping_lists_and_cancel_in_between(box):
-    calls = [box.start_tool("exec_bash", {"command": f"sleep 1; echo {i}"}) for i in range(50)]
-    began = time.monotonic()
+    calls = [box.start_tool("exec_bash", {"command": f"until [ -e go ]; do sleep 0.2; done; echo {i}"})
+             for i in range(50)]
     assert box.result("ping") == {}
     assert box.result("tools/list")["tools"]
-    assert time.monotonic() - began < 1, "ping waited for the calls"
     box.cancel(calls[0].request_id)
+    box.bash("touch go")  # no call ends before that
     answers = [box.finish_tool(c) for c in calls[1:]]
     assert [a["stdout"] for a in answers] == [f"{i}\n" for i in range(1, 50)]
     assert not calls[0].done()
-    assert time.monotonic() - began < 20
 
 
 def test_a_call_that_is_answered_does_not_count_any_more(host):
@@ -271,10 +273,10 @@ def test_a_sibling_that_only_probes_leaves_nothing(host):
         probe = host.server(version=MODERN)
         found = probe.request("server/discover", request_id="server-discover-probe-1")
         time.sleep(0.02)
-        assert found.result(5)["result"]["supportedVersions"][0] == MODERN
+        assert found.result(30)["result"]["supportedVersions"][0] == MODERN
         probe.end_input()
         probe.kill(signal.SIGTERM)
-        assert probe.wait(5)[1] < 1
+        assert probe.wait()[1] < 15
     assert not host.home.exists(), "a probe writes nothing"
     assert not host.residue()
 

@@ -100,7 +100,7 @@ def test_a_full_disk_is_waited_for(spot, request):  # noqa: F811
         while True:
             f.write(b"x")
     spot.bash("touch ~/wd-go")
-    assert wait_until(lambda: "EXIT_CODE=6" in spot.bash(f"tail -n 1 {began['log_file']}"), 20)
+    assert wait_until(lambda: "EXIT_CODE=6" in spot.bash(f"tail -n 1 {began['log_file']}"))
     seen = spot.watch(began["watch_id"])["last_checked_ts"]
     assert not wait_until(lambda: spot.watch(began["watch_id"])["status"] != "active", 3), seen
     assert is_running(pid) and spot.host.watchdog_pid() == pid
@@ -141,7 +141,7 @@ def test_a_webhook_that_is_away_gets_it_later(spot):  # noqa: F811
     with hook(port=port) as (server, _):
         assert wait_until(lambda: server.seen, 60), "it was not tried again"
         assert server.seen[0][0]["X-Anybox-Delivery"] == str(spot.events(began["watch_id"])[0]["id"])
-        assert wait_until(lambda: counts(spot.host, "deliveries WHERE next_s > 0") == 0, 20)
+        assert wait_until(lambda: counts(spot.host, "deliveries WHERE next_s > 0") == 0)
         assert len(server.seen) == 1
 
 
@@ -150,10 +150,10 @@ def test_killed_while_a_webhook_is_under_way_it_is_sent_again(spot):  # noqa: F8
         began = spot.start("exit 0", "cut", webhook_url=url)
         assert wait_until(lambda: len(server.seen) == 1, 40)
         os.kill(spot.host.watchdog_pid(), signal.SIGKILL)
-        assert wait_until(lambda: spot.host.watchdog_pid() is None, 10)
+        assert wait_until(lambda: spot.host.watchdog_pid() is None)
         assert spot.host.run("watchdog", "start").returncode == 0
         assert wait_until(lambda: len(server.seen) >= 2, 40)
-        assert wait_until(lambda: counts(spot.host, "deliveries WHERE next_s > 0") == 0, 20)
+        assert wait_until(lambda: counts(spot.host, "deliveries WHERE next_s > 0") == 0)
         numbers = {headers["X-Anybox-Delivery"] for headers, _ in server.seen}
         assert numbers == {str(spot.events(began["watch_id"])[0]["id"])}
 

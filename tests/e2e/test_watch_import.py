@@ -101,7 +101,7 @@ def test_its_watches_go_on_here_and_nothing_of_it_is_written(there, world):
     assert watches[0]["metadata"] == {"mine": 1, "remote_sandbox_mcp_watch_id": 1}
     there.client = here
     number = watches[0]["id"]
-    assert wait_until(lambda: there.watch(number)["last_state"] == "running", 30), there.watch(number)
+    assert wait_until(lambda: there.watch(number)["last_state"] == "running"), there.watch(number)
     there.client = there.new_client()
     there.bash("tmux kill-session -t =old")
     there.until(number, "completed")

@@ -35,7 +35,7 @@ def test_an_end_is_an_event_and_a_file(spot):
     assert event["payload"]["exit_code"] == 7 and "working" in event["payload"]["log_tail"]
     assert "Training" in event["summary"] and event["payload"]["watch"]["tmux_session"] == "train"
     path = spot.host.home / "events" / f"event-{event['id']}.json"
-    assert wait_until(path.exists, 10)
+    assert wait_until(path.exists)
     assert json.loads(path.read_text()) == event
     assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700
     assert spot.client.tool("check_background_task", watch_id=began["watch_id"])["exit_code"] == 7
@@ -168,7 +168,7 @@ def test_a_command_gets_the_seed_s_variables(spot):
     began = spot.start("echo 'loss\x1b[2J 0.1'; exit 0", "told",
                        event_command=f"env | grep ^RSMCP_ >'{out}.new'; mv '{out}.new' '{out}'")
     spot.until(began["watch_id"], "completed")
-    assert wait_until(out.exists, 20)
+    assert wait_until(out.exists)
     text = out.read_text()
     for name in ("EVENT_FILE", "EVENT_JSON", "EVENT_TYPE", "WATCH_ID", "SANDBOX_NAME", "TMUX_SESSION",
                  "LOG_FILE", "SUGGESTED_PROMPT"):
@@ -251,7 +251,7 @@ def test_killed_at_any_moment_every_job_still_runs_once(spot):
         assert spot.types(watch_id)[0] == "interrupted" and spot.types(watch_id)[-1] == "completed"
         ids = [event["id"] for event in spot.events(watch_id)]
         for event_id in ids:
-            assert wait_until((spot.host.home / "events" / f"event-{event_id}.json").exists, 20)
+            assert wait_until((spot.host.home / "events" / f"event-{event_id}.json").exists)
 
 
 @on("ssh")

@@ -59,18 +59,18 @@ static void waits_for_many_descriptors(void **state)
 static void stops_at_the_earlier_time(void **state)
 {
     int64_t start_ms = clock_mono_ms();
-    struct ctx ctx = {.deadline_ms = start_ms + 5000};
+    struct ctx ctx = {.deadline_ms = start_ms + 60000};
     struct err e;
 
     (void)state;
     assert_int_equal(ctx_wait(&ctx, NULL, 0, start_ms + 30, &e), 0);
     assert_true(clock_mono_ms() >= start_ms + 30);
-    assert_true(clock_mono_ms() < start_ms + 3000);
+    assert_true(clock_mono_ms() < start_ms + 30000);
     ctx.deadline_ms = clock_mono_ms() + 20;
-    assert_fails(ctx_wait(&ctx, NULL, 0, start_ms + 5000, &e), &e, ERR_TIMEOUT,
+    assert_fails(ctx_wait(&ctx, NULL, 0, start_ms + 60000, &e), &e, ERR_TIMEOUT,
                  "the deadline passed");
     assert_fails(ctx_check(&ctx, &e), &e, ERR_TIMEOUT, "the deadline passed");
-    assert_true(clock_mono_ms() < start_ms + 4000);
+    assert_true(clock_mono_ms() < start_ms + 40000);
 }
 
 static void looks_once_when_the_time_is_over(void **state)

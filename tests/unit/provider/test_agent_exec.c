@@ -537,7 +537,7 @@ static void test_deadline_with_a_deaf_agent(void **state)
     fx->ctx.deadline_ms = began_ms + 50;
     assert_fails(run(fx), &fx->e, ERR_TIMEOUT, "");
     int64_t took_ms = clock_mono_ms() - began_ms;
-    assert_true(took_ms >= 50 && took_ms < 5000);
+    assert_true(took_ms >= 50 && took_ms < 30000);
 }
 
 static void test_failing_sink_kills(void **state)
