@@ -236,6 +236,12 @@ enum {
 #define AGENT_SOCKET "agent.sock"
 #define END_FILE     "end" /* PID 1 writes why it ended: "idle", "lifetime", "shutdown" */
 
+/* What "boxinit serve" exits with as PID 1 of a container, which has no such file. */
+#define AGENT_EXIT_IDLE     100
+#define AGENT_EXIT_LIFETIME 101
+#define AGENT_EXIT_SHUTDOWN 102
+#define AGENT_EXIT_SIGNAL   103
+
 /* Where the machine may refuse a box. What it means is for the server to find out. */
 enum setup_step {
     SETUP_OTHER = 0,

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "agent/proto.h"
 #include "base/attr.h"
 #include "base/fd.h"
 #include "base/own.h"
@@ -21,6 +22,7 @@
 #include "boxinit/server.h"
 
 #define ENV_BYTES (8u << 20) /* views of it, not its bytes */
+#define CGROUP    "/sys/fs/cgroup/"
 
 /* ---- the spec -------------------------------------------------------------- */
 
@@ -67,13 +69,33 @@ static struct spec plain_spec(struct arena *a, const struct agent_args *args)
 
     take_env(&spec, a);
     spec.home = home.len > 0 && home.p[0] == '/' ? arena_cstr(a, home) : "/";
-    spec.work_dir = spec.home;
+    spec.home = args->home != NULL ? args->home : spec.home;
+    spec.work_dir = args->work != NULL ? args->work : spec.home;
+    spec.is_container = getpid() == 1;
+    spec.lifetime_ms = (uint64_t)args->lifetime_s * 1000;
+    spec.memory_limit = (uint64_t)args->memory;
+    spec.pids_limit = (uint32_t)args->pids;
     spec.kept_dir = arena_printf(a, "%s/" KEPT_HOME, spec.home).p;
     spec.idle_ms = (uint64_t)args->idle_s * 1000;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < UINT32_MAX) {
         spec.open_files = (uint32_t)files.rlim_cur;
     }
     return spec;
+}
+
+/* The counters of a container's own limits, where it can see them: version 2, then 1. */
+static int open_first(const char *one, const char *other)
+{
+    int fd = open(one, O_RDONLY | O_CLOEXEC);
+
+    return fd >= 0 ? fd : open(other, O_RDONLY | O_CLOEXEC);
+}
+
+static void open_counters(struct box_fds *fds)
+{
+    fds->oom = open_first(CGROUP "memory.events", CGROUP "memory/memory.oom_control");
+    fds->memory = open_first(CGROUP "memory.current", CGROUP "memory/memory.usage_in_bytes");
+    fds->pids = open_first(CGROUP "pids.events", CGROUP "pids/pids.events");
 }
 
 /* ---- its life -------------------------------------------------------------- */
@@ -111,6 +133,26 @@ static void serve_until_done(struct server *s, int place)
     kill_all(s);
 }
 
+static int exit_code(const struct server *s)
+{
+    static const struct {
+        const char *end;
+        int code;
+    } codes[] = {
+        {"idle", AGENT_EXIT_IDLE},
+        {"lifetime", AGENT_EXIT_LIFETIME},
+        {"shutdown", AGENT_EXIT_SHUTDOWN},
+        {"signal", AGENT_EXIT_SIGNAL},
+    };
+
+    for (size_t i = 0; s->spec->is_container && i < COUNTOF(codes); i++) {
+        if (strcmp(s->end, codes[i].end) == 0) {
+            return codes[i].code;
+        }
+    }
+    return 0;
+}
+
 /* What the process that was started learns of the one that stays: nothing when all is well. */
 NORETURN static void give_up(int say, const struct err *why)
 {
@@ -138,6 +180,10 @@ NORETURN static void stay(const struct agent_args *args, int place, int lock, in
     }
     (void)!chdir("/"); /* no mount is kept busy by us */
     spec = plain_spec(&a, args);
+    if (spec.is_container) {
+        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* commands have our uid */
+        open_counters(&fds);
+    }
     fds.listener = place_listen(place, &e);
     if (fds.listener < 0 || process_null_stdio(&e) < 0 ||
         server_prepare(&server, &spec, &fds, &e) < 0) {
@@ -145,7 +191,7 @@ NORETURN static void stay(const struct agent_args *args, int place, int lock, in
     }
     (void)close(say);
     serve_until_done(&server, place);
-    _exit(0);
+    _exit(exit_code(&server));
 }
 
 /* The end of the pipe without a word: it serves. */
@@ -190,9 +236,7 @@ int agent_serve(const struct agent_args *args)
         return 0; /* what was wanted is there, or will be in a moment */
     }
     if (lock >= 0 && getpid() == 1) {
-        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-
-        stay(args, place, lock, null);
+        stay(args, place, lock, fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3));
     }
     if (lock < 0 || become_daemon(args, place, lock, &e) < 0) {
         (void)fprintf(stderr, "boxinit serve: %s\n", e.msg);

@@ -28,11 +28,12 @@
 #include <string.h>
 
 #include "agent/proto.h"
+#include "base/attr.h"
 #include "boxinit/agent.h"
 #include "boxinit/box.h"
 
-#define MARKER_MAX 64
-#define IDLE_MOST  ((int64_t)366 * 24 * 3600)
+#define MARKER_MAX   64
+#define SECONDS_MOST ((int64_t)10 * 366 * 24 * 3600)
 
 /* Inside the box everyone can read PID 1's command line: it must not tell where on the
  * host this program lies. */
@@ -60,15 +61,40 @@ static bool is_hex(struct str s)
     return s.len > 0 && s.len <= MARKER_MAX;
 }
 
+static int take_folder(const char *value, const char **out, struct err *e)
+{
+    *out = value;
+    return value[0] == '/' ? 0 : err_set(e, ERR_INVALID, "a folder is an absolute path");
+}
+
 static int take_option(const char *name, const char *value, struct agent_args *out, struct err *e)
 {
+    const struct {
+        const char *name;
+        int64_t *to;
+        int64_t most;
+    } numbers[] = {
+        {"--idle", &out->idle_s, SECONDS_MOST},
+        {"--lifetime", &out->lifetime_s, SECONDS_MOST},
+        {"--memory", &out->memory, (int64_t)1 << 50},
+        {"--pids", &out->pids, INT32_MAX},
+    };
+
+    for (size_t i = 0; i < COUNTOF(numbers); i++) {
+        if (strcmp(name, numbers[i].name) == 0) {
+            out->idle = numbers[i].to == &out->idle_s ? value : out->idle;
+            return str_to_i64(str_from(value), 1, numbers[i].most, numbers[i].to, e);
+        }
+    }
     if (strcmp(name, "--socket") == 0) {
         out->dir = value;
         return 0;
     }
-    if (strcmp(name, "--idle") == 0) {
-        out->idle = value;
-        return str_to_i64(str_from(value), 1, IDLE_MOST, &out->idle_s, e);
+    if (strcmp(name, "--home") == 0) {
+        return take_folder(value, &out->home, e);
+    }
+    if (strcmp(name, "--work") == 0) {
+        return take_folder(value, &out->work, e);
     }
     if (strcmp(name, "--marker") == 0) {
         out->marker = str_from(value);
@@ -76,7 +102,9 @@ static int take_option(const char *name, const char *value, struct agent_args *o
                    ? 0
                    : err_set(e, ERR_INVALID, "--marker takes 1 to %d hex digits", MARKER_MAX);
     }
-    return err_set(e, ERR_INVALID, "unknown option %.60s; --socket, --idle and --marker are known",
+    return err_set(e, ERR_INVALID,
+                   "unknown option %.60s; --socket, --idle, --marker, --home, --work, --lifetime, "
+                   "--memory and --pids are known",
                    name);
 }
 

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -115,6 +116,28 @@ static void on_readable(struct server *s, struct watch *w, uint32_t events)
     }
 }
 
+/* The parent of what an engine starts in a container is outside of it. */
+static bool comes_from_outside(pid_t pid)
+{
+    char path[40];
+    char text[512];
+    struct str rest;
+    struct err ignored;
+    int64_t parent = -1;
+    int n = snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    int fd own_fd = n > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    ssize_t len = fd >= 0 ? read(fd, text, sizeof(text)) : -1;
+    const char *name_end = len > 0 ? memrchr(text, ')', (size_t)len) : NULL;
+
+    if (name_end == NULL) {
+        return false;
+    }
+    /* ") S 0 ..." */
+    rest = str_skip((struct str){name_end, (size_t)(text + len - name_end)}, 4);
+    return str_to_i64(str_cut(rest, ' ', &rest), 0, INT32_MAX, &parent, &ignored) == 0 &&
+           parent == 0;
+}
+
 static bool peer_may(const struct spec *spec, int fd)
 {
     struct ucred peer;
@@ -123,7 +146,13 @@ static bool peer_may(const struct spec *spec, int fd)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0) {
         return false;
     }
-    return spec->is_plain ? peer.uid == geteuid() || peer.uid == 0 : peer.pid == 0;
+    if (!spec->is_plain) {
+        return peer.pid == 0;
+    }
+    if (peer.uid != geteuid() && peer.uid != 0) {
+        return false;
+    }
+    return !spec->is_container || (peer.pid > 1 && comes_from_outside(peer.pid));
 }
 
 static void refuse_new(int fd)

@@ -66,7 +66,7 @@ int spawn_fork_failed(const struct server *s, int errnum, struct err *e)
     uint32_t pids = s->spec->pids_limit > 0 ? s->spec->pids_limit : s->spec->pids;
     uint64_t memory = s->spec->memory_limit > 0 ? s->spec->memory_limit : s->spec->memory_bytes;
 
-    if (s->spec->is_plain && (errnum == ENOMEM || errnum == EAGAIN)) {
+    if (s->spec->is_plain && !s->spec->is_container && (errnum == ENOMEM || errnum == EAGAIN)) {
         return plain_fork_failed(errnum, e);
     }
     if (errnum == ENOMEM) {

@@ -43,6 +43,8 @@ struct spec {
     /* "boxinit serve": there is no box of ours around the commands, they run as who started
      * us, and no limit is set but that open_files is their soft one again. */
     bool is_plain;
+    /* And it is PID 1 of a container, whose limits are told below. */
+    bool is_container;
 
     /* What the order says; nothing until it has come. */
     const char *hostname;

@@ -234,6 +234,47 @@ static void find_folders(struct config *c, struct str home, struct str named)
     c->named_file = named.len > 0 ? absolute(c, named, home, cwd) : STR_EMPTY;
 }
 
+/* What a container is told must be right by itself: it is checked here, where it has a name. */
+static void check_docker(struct config *c)
+{
+    struct str dir = c->docker_work_dir;
+    struct str user = c->docker_user;
+    struct err e;
+
+    if (!path_is_absolute(dir) || !str_eq(path_clean(&c->arena, dir), dir) || str_has(dir, '\n') ||
+        str_has(dir, ':')) {
+        (void)err_set(
+            &e, ERR_INVALID,
+            "docker.container_work_dir must be an absolute path without . and .. and ':' in "
+            "it, such as /app/results, not %.*s",
+            STR_ARG(dir));
+        config_problem(c, &e);
+        c->docker_work_dir = S("/app/results");
+    }
+    for (size_t i = 0; i < user.len; i++) {
+        if ((user.p[i] < '0' || user.p[i] > '9') && user.p[i] != ':') {
+            (void)err_set(&e, ERR_INVALID,
+                          "docker.user must be a number, or two with a colon between them, such as "
+                          "1000:1000, not %.*s",
+                          STR_ARG(user));
+            config_problem(c, &e);
+            c->docker_user = STR_EMPTY;
+            return;
+        }
+    }
+}
+
+static void find_mount_root(struct config *c)
+{
+    if (c->docker_mount == 0) {
+        c->docker_mount_root = STR_EMPTY;
+    } else if (c->docker_mount_root.len == 0 && c->named_file.len > 0) {
+        c->docker_mount_root = path_join(&c->arena, path_dir(c->named_file), S("data"));
+    } else if (c->docker_mount_root.len == 0) {
+        c->docker_mount_root = path_join(&c->arena, c->home, S("anybox-data"));
+    }
+}
+
 void config_load(struct config *c, const struct config_flags *flags)
 {
     struct str home;
@@ -251,6 +292,11 @@ void config_load(struct config *c, const struct config_flags *flags)
     choose_toolset(c, flags->toolset);
     c->not_yet = str_from(open_variable());
     find_folders(c, home, flags->config_file);
+    c->runtime_dir = config_env("XDG_RUNTIME_DIR");
+    c->runtime_dir =
+        path_is_absolute(c->runtime_dir) ? arena_str(&c->arena, c->runtime_dir) : STR_EMPTY;
+    check_docker(c);
+    find_mount_root(c);
 }
 
 void config_fini(struct config *c)

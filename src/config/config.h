@@ -56,7 +56,7 @@ struct config {
     int64_t log_max_bytes; /* 10 MiB */
     int64_t log_backups;   /* 1 */
     /* [defaults] */
-    struct str default_provider; /* "local" */
+    struct str default_provider; /* "local", with the configuration of an MCP Sandbox "docker" */
     int64_t exec_timeout_s;      /* 0: a call that names none hands over after exec_window_s */
     int64_t exec_window_s;       /* 45; 0: it waits to the end */
     int64_t max_output_chars;    /* 20000 */
@@ -76,18 +76,37 @@ struct config {
     int64_t pool;         /* local boxes that are made in advance, at most */
     int64_t max_boxes;    /* 0: no limit; live boxes that we made, over all instances */
     int64_t host_network; /* 0: network "host" is refused */
+    /* [docker]: containers; limits as above */
+    struct str docker_host; /* "unix:///path", "tcp://host:port"; empty: where one usually is */
+    struct str docker_cert_path;  /* folder of ca.pem, cert.pem and key.pem; empty: no TLS */
+    struct str docker_tls_verify; /* not empty: TLS */
+    int64_t docker_tls_insecure;
+    struct str docker_image;    /* of a box that names none */
+    struct str docker_work_dir; /* in the container */
+    struct str docker_user;     /* "uid" or "uid:gid"; empty: the image's, or 1000 */
+    struct str docker_network;  /* of the engine, for "internet" */
+    int64_t docker_memory, docker_memswap, docker_disk, docker_cpu_millis, docker_pids;
+    int64_t docker_open_files, docker_idle_s, docker_lifetime_s;
+    int64_t docker_read_only;     /* 1: the root file system */
+    int64_t docker_host_network;  /* 0: network "host" is refused */
+    int64_t docker_gpu;           /* 0: gpu is refused */
+    int64_t docker_pull;          /* 1: a missing image is pulled when it is wanted */
+    int64_t docker_prepull;       /* 1: and already when `anybox serve` starts */
+    int64_t docker_mount;         /* 1: a folder of this machine is a box's work folder */
+    struct str docker_mount_root; /* below this one; empty: data beside the configuration */
 
     struct str
         state_dir; /* $ANYBOX_HOME, $REMOTE_SANDBOX_MCP_HOME, $XDG_STATE_HOME/anybox, ~/.local/state/anybox */
-    struct str home;       /* the user's; absolute, or empty: not known */
-    struct str folder;     /* where we were started: CLAUDE_PROJECT_DIR, else the working folder */
-    struct str program;    /* argv[0]'s base name */
-    struct str files;      /* the files that were read, for doctor: "a, b" */
-    struct str file;       /* the one in which the operator would change something */
-    struct str named_file; /* that --config named, absolute; or empty */
-    struct str not_yet;    /* empty, or the variable that names a backend which this version
+    struct str home;        /* the user's; absolute, or empty: not known */
+    struct str folder;      /* where we were started: CLAUDE_PROJECT_DIR, else the working folder */
+    struct str program;     /* argv[0]'s base name */
+    struct str files;       /* the files that were read, for doctor: "a, b" */
+    struct str file;        /* the one in which the operator would change something */
+    struct str named_file;  /* that --config named, absolute; or empty */
+    struct str not_yet;     /* empty, or the variable that names a backend which this version
                             * cannot reach: no local box is made by itself in its place */
-    struct str problem;    /* empty, or the sentence that tools answer */
+    struct str problem;     /* empty, or the sentence that tools answer */
+    struct str runtime_dir; /* $XDG_RUNTIME_DIR, absolute; or empty */
 
     struct config_host *hosts; /* SSH hosts that are right, in the configured order */
     size_t n_hosts;

@@ -17,6 +17,7 @@ static const size_t texts[] = {
     offsetof(struct config, file),          offsetof(struct config, named_file),
     offsetof(struct config, not_yet),       offsetof(struct config, problem),
     offsetof(struct config, hosts_problem), offsetof(struct config, home),
+    offsetof(struct config, runtime_dir),
 };
 
 void config_pack(const struct config *c, struct buf *to)

@@ -122,7 +122,68 @@
     X("local.allow_host_network", BOOLEAN, host_network, 0, 1, NO_ZERO, "false",                   \
       "ANYBOX_LOCAL_ALLOW_HOST_NETWORK",                                                           \
       "whether a local sandbox may ask for network host: this machine's own network, its "         \
-      "loopback and all that listens there included")
+      "loopback and all that listens there included")                                              \
+    X("docker.host", STRING, docker_host, 0, 4096, NO_ZERO, "",                                    \
+      "ANYBOX_DOCKER_HOST, DOCKER_HOST, CONTAINER_HOST",                                           \
+      "address of the container engine: unix:///path or tcp://host:port; empty: the socket of "    \
+      "Docker or Podman at its usual place")                                                       \
+    X("docker.cert_path", PATH, docker_cert_path, 0, 4096, NO_ZERO, "",                            \
+      "ANYBOX_DOCKER_CERT_PATH, DOCKER_CERT_PATH",                                                 \
+      "folder with ca.pem, cert.pem and key.pem for an engine that is reached by TLS")             \
+    X("docker.tls_verify", STRING, docker_tls_verify, 0, 64, NO_ZERO, "",                          \
+      "ANYBOX_DOCKER_TLS_VERIFY, DOCKER_TLS_VERIFY",                                               \
+      "if set, tcp:// means TLS also without cert_path; certificates are verified in any case")    \
+    X("docker.tls_insecure", BOOLEAN, docker_tls_insecure, 0, 1, NO_ZERO, "false",                 \
+      "ANYBOX_DOCKER_TLS_INSECURE", "whether an engine's certificate is not verified")             \
+    X("docker.default_image", STRING, docker_image, 1, 255, NO_ZERO, "python-sandbox:latest",      \
+      "ANYBOX_DOCKER_DEFAULT_IMAGE",                                                               \
+      "image of a container whose creator names none; anybox image make --docker makes it")        \
+    X("docker.container_work_dir", STRING, docker_work_dir, 2, 90, NO_ZERO, "/app/results",        \
+      "ANYBOX_DOCKER_CONTAINER_WORK_DIR",                                                          \
+      "folder that commands start in; /workspace and /app/results lead to it, too")                \
+    X("docker.user", STRING, docker_user, 0, 32, NO_ZERO, "", "ANYBOX_DOCKER_USER",                \
+      "uid or uid:gid of code in a container; empty: the image's own user, and 1000 where that "   \
+      "is root")                                                                                   \
+    X("docker.network", STRING, docker_network, 1, 128, NO_ZERO, "bridge",                         \
+      "ANYBOX_DOCKER_NETWORK",                                                                     \
+      "the engine's network of a container that asks for network internet")                        \
+    X("docker.mem_limit", SIZE, docker_memory, 16ll << 20, SIZE_TOP, ZERO, "1g",                   \
+      "ANYBOX_DOCKER_MEM_LIMIT", "memory of a container; 0: no limit")                             \
+    X("docker.memswap_limit", SIZE, docker_memswap, 16ll << 20, SIZE_TOP, ZERO, "1g",              \
+      "ANYBOX_DOCKER_MEMSWAP_LIMIT",                                                               \
+      "memory and swap of a container together; no more than its memory: no swap")                 \
+    X("docker.disk", SIZE, docker_disk, 1ll << 20, SIZE_TOP, ZERO, "0", "ANYBOX_DOCKER_DISK",      \
+      "space for files of a container; needs overlay2 on xfs with pquota, or read_only; 0: no "    \
+      "limit")                                                                                     \
+    X("docker.cpus", MILLIS, docker_cpu_millis, 10, 1024000, ZERO, "1", "ANYBOX_DOCKER_CPUS",      \
+      "processors a container may use, such as 0.5; 0: no limit")                                  \
+    X("docker.pids", INTEGER, docker_pids, 16, 4194304, ZERO, "1024", "ANYBOX_DOCKER_PIDS",        \
+      "processes and threads in a container; 0: no limit")                                         \
+    X("docker.open_files", INTEGER, docker_open_files, 64, 1048576, NO_ZERO, "4096",               \
+      "ANYBOX_DOCKER_OPEN_FILES", "open files of each process in a container")                     \
+    X("docker.idle", SECONDS, docker_idle_s, 10, INT32_TOP, ZERO, "1800", "ANYBOX_DOCKER_IDLE",    \
+      "seconds without use after which a container ends; 0: never")                                \
+    X("docker.lifetime", SECONDS, docker_lifetime_s, 1, INT32_TOP, ZERO, "0",                      \
+      "ANYBOX_DOCKER_LIFETIME", "seconds after which a container ends in any case; 0: none")       \
+    X("docker.read_only", BOOLEAN, docker_read_only, 0, 1, NO_ZERO, "false",                       \
+      "ANYBOX_DOCKER_READ_ONLY",                                                                   \
+      "whether a container's root is read-only; work folder, home and /tmp stay writable")         \
+    X("docker.allow_host_network", BOOLEAN, docker_host_network, 0, 1, NO_ZERO, "false",           \
+      "ANYBOX_DOCKER_ALLOW_HOST_NETWORK",                                                          \
+      "whether a container may ask for network host: that of the engine's machine")                \
+    X("docker.allow_gpu", BOOLEAN, docker_gpu, 0, 1, NO_ZERO, "false", "ANYBOX_DOCKER_ALLOW_GPU",  \
+      "whether a container may ask for gpu: all GPUs of the engine's machine")                     \
+    X("docker.pull", BOOLEAN, docker_pull, 0, 1, NO_ZERO, "true", "ANYBOX_DOCKER_PULL",            \
+      "whether an image that is not there is pulled when a container is made of it")               \
+    X("docker.prepull", BOOLEAN, docker_prepull, 0, 1, NO_ZERO, "false", "ANYBOX_DOCKER_PREPULL",  \
+      "whether `anybox serve` gets and prepares the default image when it starts")                 \
+    X("docker.open_mount_directory", BOOLEAN, docker_mount, 0, 1, NO_ZERO, "false",                \
+      "ANYBOX_DOCKER_OPEN_MOUNT_DIRECTORY",                                                        \
+      "whether the work folder of a container is a folder of this machine, below mount_root")      \
+    X("docker.mount_root", PATH, docker_mount_root, 0, 4096, NO_ZERO, "",                          \
+      "ANYBOX_DOCKER_MOUNT_ROOT",                                                                  \
+      "folder for open_mount_directory; empty: data beside the file that --config names, else "    \
+      "~/anybox-data")
 
 #define ROW(key, type, field, min, max, zero, fallback, env, help)                                 \
     {key, offsetof(struct config, field), min, max, fallback, env, SETTING_##type, zero},

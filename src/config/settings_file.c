@@ -202,6 +202,14 @@ static const struct alias {
     {"logging.format", NULL, 1},
     {"logging.use_structured_format", NULL, 1},
     {"logging.console_output", NULL, 1},
+    {"docker.dockerfile_path", NULL, 1},
+    {"docker.check_dockerfile_changes", NULL, 1},
+    {"docker.build_info_file", NULL, 1},
+    {"docker.create_image_in_thread", NULL, 1},
+    {"docker.user_only_one_container", NULL, 1},
+    {"server.reset_all_containers", NULL, 1},
+    {"auth.default_user_id", NULL, 1},
+    {"auth.user_sandbox_limit", NULL, 1},
     {"server.apiKey", "http.keys", 1},
     {"server.name", NULL, 1},
     {"server.version", NULL, 1},
@@ -271,6 +279,10 @@ static int read_key(struct config *c, struct str file, struct str section,
     }
     if (alias == NULL) {
         return fail_key(v, section, file, e);
+    }
+    /* Keys that only MCP Sandbox knows: this is its configuration, and its boxes are containers. */
+    if (str_starts(str_from(alias->key), S("docker.")) && str_eq(c->default_provider, S("local"))) {
+        c->default_provider = S("docker");
     }
     if (set_alias(c, file, alias, v, e) < 0) {
         return err_wrap(e, "%.*s:%d:%d: %s", STR_ARG(file), v->at.line, v->at.column, alias->key);

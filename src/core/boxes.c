@@ -26,6 +26,7 @@
 #include "config/config.h"
 #include "core/boxes_own.h"
 #include "core/output.h"
+#include "provider/docker_conf.h"
 #include "provider/hosts.h"
 
 #define SWEEP_EVERY_MS 60000
@@ -146,9 +147,60 @@ static struct provider *open_ssh(const struct config *config, struct err *e)
     return ops->open(&conf, e);
 }
 
+static struct limits docker_defaults(const struct config *c)
+{
+    return (struct limits){
+        .memory_bytes = c->docker_memory,
+        .disk_bytes = c->docker_disk,
+        .cpu_millis = (int32_t)c->docker_cpu_millis,
+        .pids = (int32_t)c->docker_pids,
+        .open_files = (int32_t)c->docker_open_files,
+        .lifetime_s = (int32_t)c->docker_lifetime_s,
+        .idle_s = (int32_t)c->docker_idle_s,
+    };
+}
+
+/* Containers. Nobody is asked here whether there is an engine. */
+static struct provider *open_docker(const struct config *config, struct err *e)
+{
+    const struct provider_ops *ops = provider_type(S("docker"));
+    struct arena scratch own_arena = {0};
+    const struct docker_conf docker = {
+        .host = config->docker_host,
+        .cert_path = config->docker_cert_path,
+        .tls_verify = config->docker_tls_verify,
+        .tls_insecure = config->docker_tls_insecure != 0,
+        .image = config->docker_image,
+        .work_dir = config->docker_work_dir,
+        .user = config->docker_user,
+        .network = config->docker_network,
+        .memswap_bytes = config->docker_memswap,
+        .read_only = config->docker_read_only != 0,
+        .gpu = config->docker_gpu != 0,
+        .pull = config->docker_pull != 0,
+        .mount_root = config->docker_mount_root,
+        .home = config->home,
+        .runtime_dir = config->runtime_dir,
+    };
+
+    arena_init(&scratch, 1u << 20);
+    const struct provider_conf conf = {
+        .name = S("docker"),
+        .state_dir = config->state_dir,
+        .program_dir = proc_self_dir(&scratch),
+        .defaults = docker_defaults(config),
+        .host_network = config->docker_host_network != 0,
+        .config_file = config->file,
+        .once = config->once,
+        .docker = &docker,
+    };
+    return ops->open(&conf, e);
+}
+
 struct boxes *boxes_new(const struct config *config, struct store *store, struct err *e)
 {
-    struct provider *(*const opens[])(const struct config *, struct err *) = {open_local, open_ssh};
+    struct provider *(*const opens[])(const struct config *, struct err *) = {open_local, open_ssh,
+                                                                              open_docker};
     struct provider *opened[COUNTOF(opens)];
     struct err why = {0};
     size_t n = 0;

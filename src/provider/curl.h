@@ -18,6 +18,8 @@
     X(easy_perform)                                                                                \
     X(easy_getinfo)                                                                                \
     X(easy_strerror)                                                                               \
+    X(easy_send)                                                                                   \
+    X(easy_recv)                                                                                   \
     X(slist_append)                                                                                \
     X(slist_free_all)
 

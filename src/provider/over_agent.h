@@ -18,6 +18,9 @@ struct agent_box {
     int (*connect)(struct box *b, const struct ctx *ctx, struct err *e);
     /* The way there is slower than compressing: trees travel packed. */
     bool slow;
+    int64_t
+        probe_ms; /* of a box behind an engine: how long it may take to find out whether it lives;
+                       * then a way there that is broken says nothing about it. 0: a second */
 };
 
 int agent_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,

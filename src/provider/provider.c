@@ -53,6 +53,11 @@ struct box *provider_create(struct provider *p, const struct ctx *ctx, const str
         (void)lacks(p, e, "make sandboxes; it only has those that its configuration names");
         return NULL;
     }
+    if (spec->gpu && !p->ops->factory->has_gpus) {
+        (void)lacks(p, e,
+                    "give a sandbox the machine's GPUs: leave gpu out, or name another provider");
+        return NULL;
+    }
     return p->ops->factory->create(p, ctx, spec, e);
 }
 
@@ -94,13 +99,29 @@ int provider_image_make(struct provider *p, const struct ctx *ctx, const struct 
                         image_phase_fn *phase, void *arg, struct err *e)
 {
     const struct image_ops *images = images_of(p, e);
-    return images ? images->make(p, ctx, order, phase, arg, e) : -1;
+    if (images == NULL) {
+        return -1;
+    }
+    return images->make != NULL ? images->make(p, ctx, order, phase, arg, e)
+                                : lacks(p, e, "make images");
 }
 
 int provider_image_remove(struct provider *p, const struct ctx *ctx, struct str name, struct err *e)
 {
     const struct image_ops *images = images_of(p, e);
     return images ? images->remove(p, ctx, name, e) : -1;
+}
+
+int provider_image_pull(struct provider *p, const struct ctx *ctx, struct str name,
+                        image_phase_fn *phase, void *arg, struct err *e)
+{
+    const struct image_ops *images = images_of(p, e);
+
+    if (images == NULL) {
+        return -1;
+    }
+    return images->pull != NULL ? images->pull(p, ctx, name, phase, arg, e)
+                                : lacks(p, e, "pull images: make one with anybox image make");
 }
 
 /* ---- boxes ----------------------------------------------------------------- */

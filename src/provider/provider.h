@@ -37,6 +37,7 @@
 struct provider;
 struct box;
 struct ssh_hosts;
+struct docker_conf;
 
 /* ---- bytes in motion ---------------------------------------------------- */
 
@@ -87,6 +88,7 @@ struct box_spec {
     enum network network;
     const struct str *env; /* "KEY=value" */
     size_t n_env;
+    bool gpu; /* it is to see the machine's GPUs */
 };
 
 enum box_state {
@@ -397,6 +399,7 @@ struct factory_ops {
     int (*extend)(struct box *b, const struct ctx *ctx, int32_t lifetime_s, struct err *e);
     /* Remove what dead boxes left behind, of any process. Idempotent, safe beside others. */
     int (*sweep)(struct provider *p, const struct ctx *ctx, struct err *e);
+    bool has_gpus; /* create() knows box_spec.gpu; else it is refused before */
 };
 
 /* Images that the provider keeps itself and boxes can be made of, by name. */
@@ -407,18 +410,22 @@ struct image_ops {
     int (*make)(struct provider *p, const struct ctx *ctx, const struct image_order *order,
                 image_phase_fn *phase, void *arg, struct err *e);
     int (*remove)(struct provider *p, const struct ctx *ctx, struct str name, struct err *e);
+    /* Gets one from its registry; NULL: there is none. */
+    int (*pull)(struct provider *p, const struct ctx *ctx, struct str name, image_phase_fn *phase,
+                void *arg, struct err *e);
 };
 
 struct provider_conf {
-    struct str name;             /* "local": shown, and the prefix of refs */
-    struct str state_dir;        /* where it may keep things, 0700, exists */
-    struct str program_dir;      /* where boxinit lies */
-    struct limits defaults;      /* what a box gets that asks for nothing; 0: no limit */
-    unsigned pool;               /* boxes made in advance, at most */
-    bool host_network;           /* the operator allows network "host" */
-    struct str config_file;      /* in which the operator would */
-    bool once;                   /* for one command: nothing is begun that only others need */
-    const struct ssh_hosts *ssh; /* provider/hosts.h: for the ssh provider, else NULL */
+    struct str name;                  /* "local": shown, and the prefix of refs */
+    struct str state_dir;             /* where it may keep things, 0700, exists */
+    struct str program_dir;           /* where boxinit lies */
+    struct limits defaults;           /* what a box gets that asks for nothing; 0: no limit */
+    unsigned pool;                    /* boxes made in advance, at most */
+    bool host_network;                /* the operator allows network "host" */
+    struct str config_file;           /* in which the operator would */
+    bool once;                        /* for one command: nothing is begun that only others need */
+    const struct ssh_hosts *ssh;      /* provider/hosts.h: for the ssh provider, else NULL */
+    const struct docker_conf *docker; /* provider/docker_conf.h: for the docker provider */
 };
 
 struct provider_ops {
@@ -494,6 +501,8 @@ int provider_image_make(struct provider *p, const struct ctx *ctx, const struct 
                         image_phase_fn *phase, void *arg, struct err *e) MUST_CHECK;
 int provider_image_remove(struct provider *p, const struct ctx *ctx, struct str name, struct err *e)
     MUST_CHECK;
+int provider_image_pull(struct provider *p, const struct ctx *ctx, struct str name,
+                        image_phase_fn *phase, void *arg, struct err *e) MUST_CHECK;
 
 int box_info(struct box *b, const struct ctx *ctx, struct box_info *out, struct err *e) MUST_CHECK;
 int box_destroy(struct box *b, const struct ctx *ctx, struct err *e) MUST_CHECK;

@@ -4,9 +4,11 @@
 #if HAVE_LOCAL
 #    include "provider/local/local.h"
 #endif
+#include "provider/docker/docker.h"
 #include "provider/ssh/ssh.h"
 
 const struct provider_ops *const provider_types[] = {
+    &docker_ops,
 #if HAVE_LOCAL
     &local_ops,
 #endif

@@ -257,8 +257,9 @@ static int ask_greeting(struct box *b, const struct ctx *ctx, struct err *e)
  * us any more, it is known why. */
 bool talk_lives(struct box *b, const struct ctx *ctx, struct err *why)
 {
+    const struct agent_box *ab = CONTAINER_OF(b, struct agent_box, box);
     struct ctx shorter = *ctx;
-    int64_t until_ms = clock_mono_ms() + PROBE_MS;
+    int64_t until_ms = clock_mono_ms() + (ab->probe_ms > 0 ? ab->probe_ms : PROBE_MS);
     if (ctx->deadline_ms == 0 || ctx->deadline_ms > until_ms) {
         shorter.deadline_ms = until_ms;
     }
@@ -281,6 +282,11 @@ int talk_ended(const struct talk *t, const struct ctx *ctx, struct err *e)
         return err_set(e, ERR_UNREACHABLE,
                        "the process in it that did this was killed, perhaps for want of memory, "
                        "before it had answered; the sandbox itself goes on, so try again");
+    }
+    const struct agent_box *ab = CONTAINER_OF(t->box, struct agent_box, box);
+    if (ab->probe_ms > 0 && why.kind != ERR_GONE) {
+        return err_set(e, ERR_UNREACHABLE, "the connection was lost before it answered: %s",
+                       why.msg);
     }
     return err_set(e, ERR_GONE, "it ended before it answered%s%s", why.kind == ERR_GONE ? ": " : "",
                    why.kind == ERR_GONE ? why.msg : "");

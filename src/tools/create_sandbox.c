@@ -30,11 +30,6 @@ static int check(const struct args *args, struct err *e)
 {
     struct err why = {0};
 
-    if (args->gpu) {
-        return err_set(e, ERR_UNSUPPORTED,
-                       "gpu cannot be given: sandboxes see no devices of the machine. Leave gpu "
-                       "out");
-    }
     if (args->cpus > 0 && args->cpus < 0.01) {
         return err_set(e, ERR_INVALID, "cpus must be at least 0.01, not %g", args->cpus);
     }
@@ -56,6 +51,7 @@ static struct box_order order_of(const struct args *args)
                 .network = network_of(args->network),
                 .env = args->env.items,
                 .n_env = args->env.n,
+                .gpu = args->gpu,
                 .limits =
                     {
                         .memory_bytes = args->memory,
@@ -135,7 +131,7 @@ static const struct param params[] = {
         .type = PARAM_STRING,
         .offset = offsetof(struct args, image),
         .max = 4096,
-        .help = "local: its name, or a folder",
+        .help = "docker: name:tag; local: its name, or a folder",
     },
     {
         .name = "timeout",
@@ -209,7 +205,7 @@ static const struct param params[] = {
         .offset = offsetof(struct args, network),
         .fallback_text = "none",
         .choices = networks,
-        .help = "what it can reach; local: host only if allowed",
+        .help = "what it can reach; host only if allowed",
     },
     {
         .name = "reuse",

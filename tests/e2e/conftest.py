@@ -1,7 +1,8 @@
 """Fixtures. A test asks for `host` (and starts what it likes), or for `client`, a legacy
 client of a fresh server, or for `box`, a client with a box that is selected, or for `ssh`, a
-client whose active box is an account on an SSH server of the module's `world`, or for `place`,
-one like `box` in each kind of sandbox (places.py). After each test its boxes are deleted and
+client whose active box is an account on an SSH server of the module's `world`, or for `engine`,
+a container engine of the session's own, or for `place`, one like `box` in each kind of sandbox
+(places.py). After each test its boxes are deleted and
 nothing of them may be left."""
 import ctypes
 import os
@@ -15,6 +16,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
+import engine as engines  # noqa: E402
 import schema  # noqa: E402
 import ssh_servers  # noqa: E402
 from host import IS_ROOT, TIERS, Host, Install, Tier  # noqa: E402
@@ -151,9 +153,28 @@ def box(client):
 @pytest.fixture
 def place(host, request):
     name = request.param
-    needs = request.getfixturevalue("world") if name.startswith("ssh") else None
+    fixture = "world" if name.startswith("ssh") else "engine" if name == "docker" else None
+    needs = request.getfixturevalue(fixture) if fixture else None
     with PLACES[name](host, needs) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def engine(session_folder, install):
+    """A dockerd of our own, with an image (engine.IMAGE) of the host's programs."""
+    why = engines.why_not()
+    if why:
+        (pytest.fail if "docker" in MUST_RUN else pytest.skip)(why)
+    made = engines.Engine(session_folder / "engine")
+    try:
+        try:
+            made.start()
+        except RuntimeError as refused:
+            (pytest.fail if "docker" in MUST_RUN else pytest.skip)(str(refused))
+        made.import_image(engines.IMAGE, engines.cached_archive(os.environ.get("ANYBOX_BUILD") or ROOT / "build"))
+        yield made
+    finally:
+        made.close()
 
 
 @pytest.fixture(scope="module")

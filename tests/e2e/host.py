@@ -137,12 +137,14 @@ class Host:
         os.chown(folder, tier.uid, tier.uid if tier.switches else -1)
         self.clients = []
         self.ids = set()
+        self.more_env = {}  # for every server of this test
+        self.kept = set()  # boxes that others use after it
 
     def env(self, **more):
         """What the SDKs pass to a server, and where its state is."""
         return {"HOME": str(self.user_home), "PATH": SYSTEM_PATH, "TERM": "xterm", "SHELL": "/bin/sh",
                 "USER": "tester", "LOGNAME": "tester", "ANYBOX_HOME": str(self.home),
-                **self.pool, **more}
+                **self.pool, **self.more_env, **more}
 
     def server(self, *args, env=None, cwd=None, program=None, **more):
         """A running stdio server with a client that has shaken hands."""
@@ -171,6 +173,8 @@ class Host:
         """Deletes every box through the program itself."""
         client = self.server()
         for box in client.tool("list_sandboxes")["sandboxes"]:
+            if box["sandbox_id"] in self.kept:
+                continue
             self.ids.add(box["sandbox_id"])
             client.tool("delete_sandbox", sandbox_id=box["sandbox_id"])
         client.close()

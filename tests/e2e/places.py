@@ -51,7 +51,23 @@ def ssh(*settings, waits=False):
     return place
 
 
+@contextlib.contextmanager
+def docker(host, engine):
+    """A container of an engine that the tests started: the same one for each, emptied in between."""
+    box_id = engine.lend(host)
+    client = host.server()
+    client.tool("select_sandbox", sandbox_id=box_id)
+    client.name, client.provider, client.box_id = "work", "docker", box_id
+    client.home, client.work, client.user = "/home/user", "/app/results", "user"
+    try:
+        yield client
+    finally:
+        engine.empty(box_id)
+        shutil.rmtree(host.home / "outputs", ignore_errors=True)  # for as long as the box is there
+
+
 PLACES = {
+    "docker": docker,
     "local": local,
     "ssh": ssh('agent = "never"'),
     "ssh-agent": ssh(waits=True),

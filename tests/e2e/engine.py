@@ -1,0 +1,239 @@
+"""A container engine for the tests: a dockerd of their own, with its socket, data and processes
+in one folder, no network and no iptables; and an image of the host's own programs, so that no
+registry is needed."""
+import contextlib
+import http.client
+import io
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tarfile
+import time
+
+from mcp_client import McpClient
+
+IMAGE = "anybox-test:latest"
+PACKAGES = ("bash", "coreutils", "findutils", "grep", "sed", "tar", "gzip", "procps", "diffutils", "dash", "util-linux",
+            "python3-minimal", "python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib", "python3")
+TYPICAL = {"bash", "ls", "cp", "mv", "sort", "stat", "df", "find", "grep", "sed", "tar", "gzip", "ps", "diff", "dash",
+           "flock", "setsid", "mawk", "python3.11"}  # these need all the libraries that any of them needs
+LINKS = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}
+CLEAN = """
+for p in /proc/[0-9]*; do
+    p=${p#/proc/}
+    [ $p = $$ ] || [ $p = 1 ] || grep -qs boxinit /proc/$p/cmdline || kill -9 $p 2>/dev/null
+done
+chmod -R u+rwX ~ /app/results /tmp 2>/dev/null
+find ~ /app/results /tmp -mindepth 1 -delete
+"""
+SKIPPED = ("/usr/share", "/etc", "/var", "/lib/systemd", "/usr/lib/systemd")
+
+
+def why_not():
+    """Why no engine can be started here, or None."""
+    if os.getuid() != 0:
+        return "only root can start a container engine"
+    for program in "dockerd", "containerd", "runc":
+        if not shutil.which(program):
+            return f"{program} is missing (apt-get install docker.io)"
+    return None
+
+
+class Connection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("docker", timeout=120)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self.path))
+
+
+def libraries(programs):
+    """What these need beside themselves, as the loader says."""
+    said = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False).stdout
+    return {word for word in said.split() if word.startswith("/") and not word.endswith(":")}
+
+
+def files_of_packages():
+    listed = subprocess.run(["dpkg", "-L", *PACKAGES], capture_output=True, text=True, check=False).stdout.split("\n")
+    files = {f for f in listed if f.startswith("/") and not f.startswith(SKIPPED) and (os.path.islink(f) or os.path.isfile(f))}
+    return files | {"/usr/bin/awk", "/usr/bin/mawk", "/usr/bin/python3", "/usr/bin/which"} | programs_of_links(files)
+
+
+def programs_of_links(files):
+    return {os.path.realpath(f) for f in files if os.path.islink(f) and os.path.exists(f)}
+
+
+def inside(path):
+    """A path as it is in an image whose /bin and /lib are links."""
+    name = path.lstrip("/")
+    first, _, rest = name.partition("/")
+    return f"{LINKS[first]}/{rest}" if first in LINKS else name
+
+
+def root_archive():
+    """A small root file system with bash, the usual tools and python3, as a tar."""
+    files = {f for f in files_of_packages() if os.path.isfile(f)}
+    programs = [f for f in files if os.path.basename(f) in TYPICAL or "/lib-dynload/" in f]
+    files |= {l for l in libraries(programs) if os.path.exists(l)}
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", dereference=True) as tar:
+        for name, target in LINKS.items():
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, target
+            tar.addfile(link)
+        seen = set()
+        for path in sorted(files):
+            name = inside(path)
+            if name in seen:
+                continue
+            seen.add(name)
+            tar.add(os.path.realpath(path), arcname=name, recursive=False)
+        for name, text in (("etc/passwd", "root:x:0:0:root:/root:/bin/bash\n"), ("etc/group", "root:x:0:\n"),
+                           ("etc/nsswitch.conf", "passwd: files\n")):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text)
+            tar.addfile(entry, io.BytesIO(text.encode()))
+    return out.getvalue()
+
+
+class Engine:
+    def __init__(self, folder):
+        self.folder = folder
+        self.socket = folder / "sock"
+        self.log = folder / "log"
+        self.process = None
+        self.driver = None
+        self.lent = self.home = None
+        folder.mkdir()
+
+    # ---- its life ----
+
+    def start(self):
+        for driver in [self.driver] if self.driver else ["overlay2", "vfs"]:
+            if self._start(driver):
+                self.driver = driver
+                return
+        raise RuntimeError("dockerd does not start:\n" + self.log.read_text(errors="replace")[-3000:])
+
+    def _start(self, driver):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                ["dockerd", "--data-root", self.folder / "data", "--exec-root", self.folder / "exec",
+                 "--pidfile", self.folder / "pid", "-H", f"unix://{self.socket}", "--storage-driver", driver,
+                 "--iptables=false", "--ip6tables=false", "--bridge=none", "--shutdown-timeout", "5"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        until = time.monotonic() + 60
+        while time.monotonic() < until and self.process.poll() is None:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if self.call("GET", "/_ping")[0] == 200:
+                    return True
+            time.sleep(0.1)
+        self.stop()
+        return False
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def kill(self):
+        """As the kernel does it: its containers and containerd go on."""
+        self.process.kill()
+        self.process.wait()
+
+    def close(self):
+        self.stop()
+        mounts = [line.split()[1] for line in open("/proc/mounts") if line.split()[1].startswith(str(self.folder))]
+        for mount in sorted(mounts, reverse=True):
+            subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ---- asking it ----
+
+    def call(self, method, path, body=None, raw=None, kind="application/json"):
+        connection = Connection(self.socket)
+        try:
+            data = raw if raw is not None else None if body is None else json.dumps(body)
+            connection.request(method, path, data, {"Content-Type": kind} if data is not None else {})
+            answer = connection.getresponse()
+            said = answer.read()
+        finally:
+            connection.close()
+        return answer.status, said
+
+    def ask(self, method, path, body=None, **more):
+        status, said = self.call(method, path, body, **more)
+        assert 200 <= status < 300, (method, path, status, said)
+        return json.loads(said) if said.strip() else None
+
+    def import_image(self, name, archive, changes=()):
+        query = "".join("&changes=" + c.replace(" ", "%20") for c in changes)
+        repo, tag = name.split(":")
+        self.ask("POST", f"/images/create?fromSrc=-&repo={repo}&tag={tag}{query}", raw=archive, kind="application/x-tar")
+
+    def containers(self):
+        return self.ask("GET", "/containers/json?all=1")
+
+    def of_box(self, box_id):
+        """Everything the engine says of a sandbox's container."""
+        return self.ask("GET", f"/containers/anybox-{box_id[:12]}/json")
+
+    def volumes(self):
+        return self.ask("GET", "/volumes")["Volumes"] or []
+
+    @property
+    def env(self):
+        return {"DOCKER_HOST": f"unix://{self.socket}", "ANYBOX_DOCKER_DEFAULT_IMAGE": IMAGE}
+
+
+    def run(self, container, script, user=""):
+        """A script in a container by the engine's own exec; its exit code."""
+        made = self.ask("POST", f"/containers/{container}/exec",
+                        {"Cmd": ["bash", "-c", script], "AttachStdout": True, "User": user})
+        self.call("POST", f"/exec/{made['Id']}/start", {"Detach": False, "Tty": False})
+        return self.ask("GET", f"/exec/{made['Id']}/json")["ExitCode"]
+
+    # ---- one box for many tests ----
+
+    def lend(self, host):
+        """Gives the test a state folder that knows of the one box "work"; its id."""
+        if self.lent is None or not self.is_running(self.lent):
+            self.home = self.folder / f"home{time.monotonic_ns()}"
+            client = McpClient([str(host.install.anybox)], env=host.env(ANYBOX_HOME=str(self.home), **self.env),
+                               cwd=host.project)
+            self.lent = client.tool("create_sandbox", name="work", provider="docker")["sandbox_id"]
+            client.close()
+        shutil.copytree(self.home, host.home)
+        host.more_env = self.env
+        host.kept.add(self.lent)
+        return self.lent
+
+    def is_running(self, box_id):
+        status, said = self.call("GET", f"/containers/anybox-{box_id[:12]}/json")
+        return status == 200 and json.loads(said)["State"]["Status"] == "running"
+
+    def empty(self, box_id):
+        """Ends its processes but PID 1 and those who speak with it, and removes its files."""
+        if not self.is_running(box_id) or self.run(f"anybox-{box_id[:12]}", CLEAN) != 0:
+            self.call("DELETE", f"/containers/anybox-{box_id[:12]}?force=1&v=1")
+            self.lent = None
+
+
+def cached_archive(build):
+    """Made once for each build folder."""
+    kept = pathlib.Path(build) / "e2e-image.tar"
+    if not kept.exists():
+        fresh = kept.with_suffix(f".{os.getpid()}")
+        fresh.write_bytes(root_archive())
+        fresh.rename(kept)
+    return kept.read_bytes()
