@@ -197,7 +197,7 @@ static void mistakes_name_file_line_and_remedy(void **state)
                                     "\"memory\"?"},
         {"[lcoal]\nmemory = 1\n", "1:2: unknown section [lcoal], did you mean [local]?"},
         {"[kubernetes]\n", "1:2: unknown section [kubernetes]; there are [server], [auth], [http], "
-                           "[audit], [log], [defaults], [sync], [local] and [[ssh]]"},
+                           "[audit], [log], [defaults], [sync], [local], [docker] and [[ssh]]"},
         {"[log]\nbananas = 1\n", "2:1: unknown key \"bananas\" in [log]"},
         {"pids = 20\n", "1:1: unknown key \"pids\"; it belongs in [local]"},
         {"[server]\npids = 20\n", "2:1: unknown key \"pids\" in [server]; it belongs in [local]"},
