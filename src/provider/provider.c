@@ -54,8 +54,12 @@ struct box *provider_create(struct provider *p, const struct ctx *ctx, const str
         return NULL;
     }
     if (spec->gpu && !p->ops->factory->has_gpus) {
-        (void)lacks(p, e,
-                    "give a sandbox the machine's GPUs: leave gpu out, or name another provider");
+        (void)err_set(
+            e, ERR_UNSUPPORTED,
+            "gpu cannot be given: sandboxes of the provider \"%.*s\" see no devices of the "
+            "machine. Leave gpu out, or name a provider that has them (docker, where it is "
+            "allowed)",
+            STR_ARG(p->name));
         return NULL;
     }
     return p->ops->factory->create(p, ctx, spec, e);

@@ -67,10 +67,10 @@ def docker(host, engine):
 
 
 PLACES = {
-    "docker": docker,
     "local": local,
     "ssh": ssh('agent = "never"'),
     "ssh-agent": ssh(waits=True),
+    "docker": docker,
 }
 
 # Each kind of user makes boxes in another way; to a host everybody comes alike.
