@@ -181,6 +181,7 @@ int cmd_audit(struct cli *cli, int argc, char **argv);
 int cmd_key(struct cli *cli, int argc, char **argv);
 int cmd_demo(struct cli *cli, int argc, char **argv);
 int cmd_tools(struct cli *cli, int argc, char **argv);
+int cmd_forward_worker(struct cli *cli, int argc, char **argv);
 int cmd_transfer_worker(struct cli *cli, int argc, char **argv);
 int cmd_watchdog(struct cli *cli, int argc, char **argv);
 int cmd_config(struct cli *cli, int argc, char **argv);

@@ -10,6 +10,7 @@
 
 #include "cli.h"
 #include "core/transfer.h"
+#include "core/worker.h"
 
 static int run(const struct cli *cli, struct config *config, int64_t id)
 {
@@ -43,7 +44,7 @@ static int run_told(const struct cli *cli, int fd, int64_t id)
     int status;
 
     (void)prctl(PR_SET_NAME, PROGRAM); /* we were started as /proc/self/exe */
-    int rc = transfer_receive(fd, &config, &e);
+    int rc = worker_receive(fd, &config, &e);
     (void)close(fd);
     status = rc < 0 ? cli_fail(cli, EXIT_FAILURE, "%s", e.msg) : run(cli, &config, id);
     config_fini(&config);

@@ -134,6 +134,10 @@ static const struct command commands[] = {
      "  install, uninstall  the service\n"
      "  unit, plist         print what systemd or launchd would be given\n",
      cmd_watchdog},
+    {"forward-worker", "...", "Keep the port of a deployed application open",
+     "deploy_app starts it, and it outlives the server. It ends with its sandbox, and when nothing has\n"
+     "listened at the port for ten minutes. `anybox forward` is the one for people.\n",
+     cmd_forward_worker},
     {"transfer-worker", "--task-id N", "Go on with a sync in the background that has ended early",
      "Servers start it for syncs that take long. By hand it resumes the transfer that\n"
      "check_file_transfer_task calls stale, failed or cancelled, here and now; what has arrived is\n"

@@ -21,6 +21,8 @@
 
 struct transfers; /* the workers that this process has started; services.h has it */
 
+/* Waits for a child of ours on a thread of its own, so that it stays no zombie. */
+void transfers_adopt(struct transfers *t, pid_t pid);
 struct transfers *transfers_new(struct err *e);
 void transfers_free(struct transfers *t); /* the workers live on; NULL is fine */
 
@@ -79,10 +81,6 @@ int transfer_cancel(const struct services *s, const struct ctx *ctx, struct scop
 
 /* ---- in the worker ------------------------------------------------------------------ */
 
-#define TRANSFER_CONFIG_FD 3
-/* What the server that started us sent through the pipe: its environment becomes ours, its
- * configuration *out. Before there are threads. */
-int transfer_receive(int fd, struct config *out, struct err *e) MUST_CHECK;
 /* Does it, and writes how it ended into the row. `cancel` is fired by whoever wants us to end, and
  * by the worker itself when the row is not its own any more. 0 when it is complete; ERR_NOT_FOUND
  * when there is no such transfer. by_hand: a person resumes one that is not under way. */

@@ -17,11 +17,10 @@
 #include "base/thread.h"
 #include "core/boxes_own.h"
 #include "core/transfer_own.h"
+#include "core/worker.h"
 
 #define KEPT_MS   (30ll * 24 * 60 * 60 * 1000)
 #define KEPT_ROWS 500
-/* Us again, also when the file was replaced by a newer version meanwhile. */
-#define PROGRAM "/proc/self/exe"
 
 struct transfers {
     struct pool *waiters;
@@ -70,7 +69,7 @@ static void wait_child(void *arg)
 }
 
 /* One that nobody waits for becomes a zombie until we end, which all that look can tell. */
-static void adopt(struct transfers *t, pid_t pid)
+void transfers_adopt(struct transfers *t, pid_t pid)
 {
     struct child *c = xcalloc(1, sizeof(*c));
     struct err e;
@@ -131,7 +130,7 @@ static int run_worker(const struct services *s, const struct ctx *ctx,
     if (log < 0) {
         return -1;
     }
-    rc = transfer_spawn(s, ctx, PROGRAM, row, log, &pid, e);
+    rc = transfer_spawn(s, ctx, WORKER_PROGRAM, row, log, &pid, e);
     if (rc == 0) {
         /* Before anybody waits for it, so that the number is its own. */
         worker = (struct transfer_proc){pid, proc_start_time(pid), proc_boot_id(ctx->arena)};
@@ -139,7 +138,7 @@ static int run_worker(const struct services *s, const struct ctx *ctx,
                                     e);
     }
     if (pid > 0) {
-        adopt(s->transfers, pid);
+        transfers_adopt(s->transfers, pid);
     }
     if (rc < 0) {
         return -1;

@@ -11,6 +11,7 @@ extern const struct tool tool_check_background_task;
 extern const struct tool tool_check_file_transfer_task;
 extern const struct tool tool_create_sandbox;
 extern const struct tool tool_delete_sandbox;
+extern const struct tool tool_deploy_app;
 extern const struct tool tool_download_files;
 extern const struct tool tool_exec_bash;
 extern const struct tool tool_exec_bash_background;

@@ -11,6 +11,7 @@ const struct tool *const tools[] = {
     &tool_check_file_transfer_task,
     &tool_create_sandbox,
     &tool_delete_sandbox,
+    &tool_deploy_app,
     &tool_download_files,
     &tool_exec_bash,
     &tool_exec_bash_background,

@@ -17,6 +17,7 @@
 #include "base/proc.h"
 #include "config/config.h"
 #include "core/transfer_own.h"
+#include "core/worker.h"
 #include "test.h"
 
 struct world {
@@ -213,7 +214,7 @@ static int run_stub(const char *task_id)
     struct transfer_progress last = {.phase = S("complete")};
     struct err e;
 
-    if (transfer_receive(TRANSFER_CONFIG_FD, &config, &e) < 0) {
+    if (worker_receive(WORKER_CONFIG_FD, &config, &e) < 0) {
         return 1;
     }
     const char *stub = getenv("STUB");
@@ -481,7 +482,7 @@ static void a_worker_that_is_told_half_gives_up(void **state)
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], "5:0.1.0,1:9,5:A=123,", 20), 20);
     (void)close(ends[1]);
-    assert_int_equal(transfer_receive(ends[0], &got, &e), -1);
+    assert_int_equal(worker_receive(ends[0], &got, &e), -1);
     assert_int_equal(e.kind, ERR_PROTOCOL);
     (void)close(ends[0]);
     config_fini(&got);
