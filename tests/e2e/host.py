@@ -268,6 +268,12 @@ def namespace(pid, kind):
         return None
 
 
+def processes_beside(pid):
+    """All in the same pid namespace, itself included."""
+    space = namespace(pid, "pid")
+    return [other for other in pids() if namespace(other, "pid") == space]
+
+
 def command_line(pid):
     try:
         return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")

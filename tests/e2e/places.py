@@ -59,6 +59,7 @@ def docker(host, engine):
     client.tool("select_sandbox", sandbox_id=box_id)
     client.name, client.provider, client.box_id = "work", "docker", box_id
     client.home, client.work, client.user = "/home/user", "/app/results", "user"
+    client.init = engine.of_box(box_id)["State"]["Pid"]
     try:
         yield client
     finally:

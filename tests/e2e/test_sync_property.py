@@ -12,7 +12,7 @@ import time
 
 import pytest
 import trees
-from host import is_running, pid_inside, wait_until
+from host import is_running, pid_inside, processes_beside, wait_until
 from mcp_client import ToolFailed
 from test_transfers import check, finished, has_agent, workers
 
@@ -47,6 +47,8 @@ def far_root(host, client):
         return client.work
     if os.geteuid() != 0:
         pytest.skip("only root can look into a box from outside")
+    if client.provider == "docker":
+        return f"/proc/{client.init}/root{client.work}"
     for pid in host.install.box_inits():
         folder = os.path.join("/proc", str(pid), "root", "workspace")
         if pid_inside(pid) == 1 and os.path.exists(folder):
@@ -172,8 +174,8 @@ def new_server(host, client):
     """One more server with the same arguments, for when the first one is dead."""
     argv = client.argv[client.argv.index(str(host.install.anybox)) + 1:]
     other = host.server(*argv)
-    for name in ("name", "provider", "box_id", "home", "work", "user"):
-        setattr(other, name, getattr(client, name))
+    for name in ("name", "provider", "box_id", "home", "work", "user", "init"):
+        setattr(other, name, getattr(client, name, None))
     return other
 
 
@@ -192,7 +194,8 @@ def kill_far(host, client, world, seen):
     if client.provider == "ssh":
         world.server.signal_all(signal.SIGKILL)
         return
-    for pid in host.install.box_processes():
+    inside = processes_beside(client.init) if client.provider == "docker" else host.install.box_processes()
+    for pid in inside:
         if pid_inside(pid) not in (None, 1):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
