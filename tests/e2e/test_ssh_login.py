@@ -42,6 +42,14 @@ def test_keys_with_and_without_a_passphrase(host, world, kind, format):
     assert "does not fit" in said and "sesame-4711" not in said
 
 
+def test_a_key_that_was_named_is_tried_before_anything_is_asked(host, world):
+    """To ask what a server offers is a round trip of the first call."""
+    server = world.sshd(LogLevel="DEBUG1")
+    assert log_in(host, world.entry(server)) == world.user.name
+    said = server.log.read_text()
+    assert "method publickey" in said and "method none" not in said
+
+
 def test_password(host, world):
     assert log_in(host, world.entry(world.server, password=world.user.password)) == world.user.name
     said = refusal(host, world.entry(world.server, password="sesame-1234"))

@@ -237,20 +237,36 @@ static int fail_login(struct login *l, bool is_partial, struct err *e)
     return l->problem.kind != ERR_NONE ? err_wrap(e, "%s", l->problem.msg) : -1;
 }
 
+/* "none" asks what the server offers, or lets us in where nothing is wanted. That is a round
+ * trip, so a key that was named goes first: a refusal tells what is offered, too. */
+static int log_in_first(struct login *l, struct err *e)
+{
+    bool has_key = l->session->machine->conf.key_file.len > 0;
+    int rc = has_key ? login_by_keys(l, e) : attempt(l, try_none, e);
+
+    if (rc != SSH_AUTH_DENIED) {
+        return rc;
+    }
+    if (!has_key) {
+        return login_by_keys(l, e);
+    }
+    return l->tried.len == 0 ? attempt(l, try_none, e) : rc;
+}
+
 static int log_in(struct login *l, struct err *e)
 {
     const struct ssh_host *conf = &l->session->machine->conf;
-    int rc = attempt(l, try_none, e);
+    int rc = log_in_first(l, e);
 
-    if (rc == SSH_AUTH_DENIED) {
-        rc = login_by_keys(l, e);
-    }
     if (rc == SSH_AUTH_DENIED && may_ask_agent(l)) {
         rc = login_by_agent(l, e);
     }
     bool may_fall = conf->key_file.len == 0 || conf->fallback;
     if (conf->password.len > 0 && (rc == SSH_AUTH_PARTIAL || (rc == SSH_AUTH_DENIED && may_fall))) {
         rc = login_by_password(l, e);
+    }
+    if (rc == SSH_AUTH_DENIED && conf->key_file.len > 0) {
+        rc = attempt(l, try_none, e);
     }
     if (rc == SSH_AUTH_SUCCESS) {
         return 0;

@@ -110,6 +110,10 @@ static bool is_plain_id(struct str id)
  * through "tee" into files, and to us as long as we are there; see exec_req.keep. The folder goes when
  * the command took no time and our end of the connection still stands, else we remove it once we
  * have the result. Where no folder can be made, the command runs as any other.
+ *
+ * A first call waits for this, so a command that takes no time costs few processes: what the
+ * files say is written beside it, and where nobody will read its status there is none. To fork
+ * takes about as long as the two tees need for their last bytes; only then it sleeps.
  */
 static void add_kept(struct buf *script, const struct exec_req *req)
 {
@@ -120,7 +124,7 @@ static void add_kept(struct buf *script, const struct exec_req *req)
     buf_add_quoted(script, req->command);
     buf_addf(script,
              ";h=$HOME/" KEPT_HOME ";k=$h/%.*s;if (umask 077;command -v tee&&"
-             "{ mkdir -p \"$h\"&&mkdir \"$k\"||{ mkdir -p \"$h\"&&mkdir \"$k\";};}&&"
+             "{ mkdir -p \"$k\"||mkdir -p \"$k\";}&&"
              "{ mkfifo \"$k/o\" \"$k/e\"||{ rm -rf \"$k\";false;};}) >/dev/null 2>&1;then "
              "(umask 077;trap '' PIPE;tee \"$k/stdout\" <\"$k/o\";: >\"$k/o.done\") 2>/dev/null & "
              "(umask 077;trap '' PIPE;tee \"$k/stderr\" <\"$k/e\" >&2 2>/dev/null;"
@@ -129,23 +133,28 @@ static void add_kept(struct buf *script, const struct exec_req *req)
     /* Of a line of /proc/PID/stat: the parent and the time of birth. */
     buf_addf(script,
              "q() { { read -r b </proc/$$/stat;} 2>/dev/null&&{ set -- $1 ${b##*) };shift $1;"
-             "echo $1;}||ps -o $2= -p $$|tr -s \" \" _;};p=$(q 2 ppid);t=$(date +%%s);"
-             "(umask 077;echo \"%.*s $$ $(q 20 lstart)\" >\"$k/job\";"
-             "printf \"%%s\\n\" \"%.*s 0 $t exec\" \"$k/stdout\" \"$PWD\" ",
+             "r=$1;}||r=$(ps -o $2= -p $$|tr -s \" \" _);};p=$PPID;"
+             "(umask 077;q 20 lstart;echo \"%.*s $$ $r\" >\"$k/job\";"
+             "printf \"%%s\\n\" \"%.*s 0 $(date +%%s) exec\" \"$k/stdout\" \"$PWD\" ",
              n, id, n, id);
     buf_add_quoted(script, command_head(req->command));
-    buf_addf(
-        script,
-        " >\"$k/s\";mv \"$k/s\" \"$k/started\");s=${BASH_VERSION:+" BASH "};"
-        "{ ${s:-sh} -c \"$x\" >\"$k/o\" 2>\"$k/e\";} 2>\"$k/said\";c=$?;i=0;"
-        "while [ $i -lt 30 ]&&{ [ ! -f \"$k/o.done\" ]||[ ! -f \"$k/e.done\" ];};do "
-        "sleep 0.01 2>/dev/null||sleep 1;i=$((i+1));done;g=0;w=exit;"
-        "[ $c -gt 128 ]&&[ -s \"$k/said\" ]&&{ g=$((c-128));w=signal;};n=$(date +%%s);"
-        "(umask 077;echo \"%.*s $w $c $g $n\" >\"$k/s\";mv \"$k/s\" \"$k/status\");"
-        "rm -f \"$k/o\" \"$k/e\" \"$k/o.done\" \"$k/e.done\" \"$k/said\";"
-        "[ $((n-t)) -lt 2 ]&&[ ! -f \"$k/left\" ]&&[ \"$(q 2 ppid)\" = \"$p\" ]&&"
-        "{ rm -rf \"$k\";rmdir \"$h\" \"${h%%/*}\";} 2>/dev/null;[ $g -gt 0 ]&&{ ulimit -c 0;kill -$g $$;};exit $c;fi;eval \"$x\"",
-        n, id);
+    buf_addf(script,
+             " >\"$k/s\";mv \"$k/s\" \"$k/started\") >/dev/null 2>&1 & w=$!;"
+             "s=${BASH_VERSION:+" BASH "};"
+             "{ ${s:-sh} -c \"$x\" >\"$k/o\" 2>\"$k/e\";} 2>\"$k/said\";c=$?;i=0;wait $w;"
+             "while [ $i -lt 40 ]&&{ [ ! -f \"$k/o.done\" ]||[ ! -f \"$k/e.done\" ];};do "
+             "if [ $i -lt 10 ];then (:);else sleep 0.01 2>/dev/null||sleep 1;fi;i=$((i+1));done;"
+             "g=0;w=exit;[ $c -gt 128 ]&&[ -s \"$k/said\" ]&&{ g=$((c-128));w=signal;};q 2 ppid;"
+             "if [ ${SECONDS:-9} -lt 2 ]&&[ ! -f \"$k/left\" ]&&[ \"$r\" = \"$p\" ];then "
+             "rm -rf \"$k\" 2>/dev/null;rmdir \"$h\" \"${h%%/*}\" >/dev/null 2>&1 & else ");
+    buf_addf(script,
+             "n=$(date +%%s);read -r b b t b <\"$k/started\";"
+             "(umask 077;echo \"%.*s $w $c $g $n\" >\"$k/s\";mv \"$k/s\" \"$k/status\");"
+             "rm -f \"$k/o\" \"$k/e\" \"$k/o.done\" \"$k/e.done\" \"$k/said\";"
+             "q 2 ppid;[ $((n-t)) -lt 2 ]&&[ ! -f \"$k/left\" ]&&[ \"$r\" = \"$p\" ]&&"
+             "{ rm -rf \"$k\";rmdir \"$h\" \"${h%%/*}\";} 2>/dev/null;fi;"
+             "[ $g -gt 0 ]&&{ ulimit -c 0;kill -$g $$;};exit $c;fi;eval \"$x\"",
+             n, id);
 }
 
 static int add_script(struct buf *script, const struct facts *facts, const struct exec_req *req,

@@ -1,7 +1,10 @@
 /* From nothing to a connection that calls can use, in the owner thread. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/own.h"
@@ -16,6 +19,14 @@
     "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,"                 \
     "aes256-ctr,aes192-ctr,aes128-ctr"
 
+void session_hurry(struct session *s)
+{
+    int on = 1;
+
+    /* For this once: the kernel falls back with the next packet. A ProxyCommand's socket has no such thing. */
+    (void)setsockopt(s->lib->get_fd(s->ssh), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on));
+}
+
 int session_wait(struct session *s, int64_t until_ms, struct err *e)
 {
     int64_t now = clock_mono_ms();
@@ -24,8 +35,11 @@ int session_wait(struct session *s, int64_t until_ms, struct err *e)
     const struct ctx no_limit = {0};
     bool stop;
 
-    if (s->ssh != NULL && (s->lib->get_poll_flags(s->ssh) & SSH_WRITE_PENDING)) {
-        fds[0].events |= POLLOUT;
+    if (s->ssh != NULL) {
+        session_hurry(s);
+        if (s->lib->get_poll_flags(s->ssh) & SSH_WRITE_PENDING) {
+            fds[0].events |= POLLOUT;
+        }
     }
     lock(&s->machine->lock);
     stop = s->is_closing;

@@ -270,6 +270,10 @@ void session_join(struct session *s); /* after is_done or is_closing; frees it *
 int session_connect(struct session *s, struct err *e) MUST_CHECK;
 /* Sleeps until the socket is ready. ERR_TIMEOUT, ERR_CANCELLED when the session is to end. */
 int session_wait(struct session *s, int64_t until_ms, struct err *e) MUST_CHECK;
+/* Before each sleep until the first channel is open: what came is acknowledged at once. sshd
+ * turns Nagle's algorithm off only when a command starts; until then each of its packets waits
+ * for the acknowledgement of the one before, which the kernel else puts off for 40 ms. */
+void session_hurry(struct session *s);
 int session_check_key(struct session *s, struct err *e) MUST_CHECK;
 int session_login(struct session *s, int64_t until_ms, struct err *e) MUST_CHECK;
 int session_dial(struct session *s, int64_t until_ms, struct err *e) MUST_CHECK;

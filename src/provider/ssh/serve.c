@@ -216,6 +216,7 @@ static bool serve_opening(struct session *s, struct chan *c)
     }
     int rc = open_channel(s, c);
     if (rc == SSH_AGAIN) {
+        session_hurry(s);
         return false;
     }
     if (rc == SSH_OK && is_unwanted) {
@@ -412,9 +413,9 @@ static void tell_eof(struct session *s, struct chan *c)
 /* Something came that nobody has yet. */
 static bool has_rest(const struct chan *c)
 {
-    bool waits = c->relay != NULL ? relay_waits(c) : c->came[0].len > 0 || c->came[1].len > 0;
+    bool waits = c->relay != NULL ? relay_waits(c) : c->came[0].len > 0;
 
-    return waits || c->is_held[0] || c->is_held[1];
+    return waits || c->came[1].len > 0 || c->is_held[0] || c->is_held[1];
 }
 
 /* Moves bytes between the host and the calls. */

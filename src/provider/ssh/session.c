@@ -47,8 +47,8 @@ static void serve_all(struct session *s)
         list_each_safe (pos, next, &s->chans) {
             moved = serve_chan(s, list_entry(pos, struct chan, link)) || moved;
         }
+        serve_spare(s); /* this reads, too */
     } while (moved || s->count.in_packets != before);
-    serve_spare(s);
 }
 
 /* The server refused a channel just now. */

@@ -2,9 +2,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
+#include "base/clock.h"
 #include "provider/ssh/command.h"
 #include "test.h"
 
@@ -153,12 +156,91 @@ static void test_refuses(void **state)
     free(large);
 }
 
+/* A program of that name that leaves a line in `log` and becomes the real one. */
+static void add_spy(const char *dir, const char *name, const char *log)
+{
+    char *path = NULL;
+
+    assert_true(asprintf(&path, "%s/%s", dir, name) > 0);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fprintf(f, "#!/bin/sh\necho %s >>%s\nPATH=/usr/bin:/bin exec %s \"$@\"\n", name,
+                        log, name) > 0);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(chmod(path, 0700), 0);
+    free(path);
+}
+
+static int count_lines(const char *path, const char *line)
+{
+    char got[64];
+    int n = 0;
+    FILE *f = fopen(path, "r");
+
+    while (f != NULL && fgets(got, sizeof(got), f) != NULL) {
+        n += strncmp(got, line, strlen(line)) == 0;
+    }
+    if (f != NULL) {
+        assert_int_equal(fclose(f), 0);
+    }
+    return n;
+}
+
+static void wait_until_gone(const char *path)
+{
+    for (int i = 0; i < 1000 && access(path, F_OK) == 0; i++) {
+        (void)usleep(10000);
+    }
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
+/* The first call of every host goes this way: nobody reads a status of what is delivered. */
+static void test_a_kept_command_that_takes_no_time_is_cheap(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"date", "mv"};
+    char dir[] = "/tmp/anybox-kept-XXXXXX", log[64], kept[64], path[256], got[256];
+    char *before = xstrdup(getenv("PATH")), *home = xstrdup(getenv("HOME"));
+
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(log, sizeof(log), "%s/log", dir);
+    (void)snprintf(kept, sizeof(kept), "%s/.anybox", dir);
+    (void)snprintf(path, sizeof(path), "%s:/usr/bin:/bin", dir);
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        add_spy(dir, names[i], log);
+    }
+    assert_int_equal(setenv("PATH", path, 1) + setenv("HOME", dir, 1), 0);
+    struct exec_req req = {
+        .shell = SHELL_BASH, .command = S("echo said; exit 5"), .keep = true, .id = S("0123abcd")};
+    int64_t took_ms = 0;
+    for (int i = 0; i == 0 || (took_ms >= 900 && i < 20); i++) { /* on a busy machine again */
+        (void)unlink(log);
+        took_ms = clock_mono_ms();
+        assert_int_equal(run_with(&bash_host, &req, got, sizeof(got)), 5);
+        took_ms = clock_mono_ms() - took_ms;
+        assert_string_equal(got, "said\n");
+        wait_until_gone(kept);
+    }
+    assert_int_equal(setenv("PATH", before, 1) + setenv("HOME", home, 1), 0);
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        assert_int_equal(count_lines(log, names[i]), 1);
+        (void)snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_int_equal(unlink(log) + rmdir(dir), 0);
+    free(before);
+    free(home);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words_survive), cmocka_unit_test(test_variables_survive),
-        cmocka_unit_test(test_cwd),           cmocka_unit_test(test_keeps_the_time_without_timeout),
+        cmocka_unit_test(test_words_survive),
+        cmocka_unit_test(test_variables_survive),
+        cmocka_unit_test(test_cwd),
+        cmocka_unit_test(test_keeps_the_time_without_timeout),
         cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_a_kept_command_that_takes_no_time_is_cheap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
