@@ -65,6 +65,7 @@ static int exec_argv(struct box *b, const struct ctx *ctx, const struct exec_req
                      const struct argv *argv, const struct sink *output, struct exec_result *out,
                      struct err *e)
 {
+    int64_t now = clock_mono_ms();
     char minted[33];
     struct str id = req->id;
     if (id.len == 0) {
@@ -79,7 +80,8 @@ static int exec_argv(struct box *b, const struct ctx *ctx, const struct exec_req
         .input = req->input,
         .had_input = req->input != NULL,
         .leave = req->leave,
-        .overdue_ms = req->timeout_ms > 0 ? clock_mono_ms() + req->timeout_ms + OVERDUE_MS : 0,
+        .ask_ms = req->timeout_ms > 0 ? now + req->timeout_ms + RUN_ASK_MS : 0,
+        .overdue_ms = req->timeout_ms > 0 ? now + req->timeout_ms + OVERDUE_MS : 0,
     };
     if (talk_open(&r.talk, b, ctx, e) < 0 ||
         add_exec(&r.talk, id, req, argv->words, argv->n, e) < 0) {
@@ -99,7 +101,7 @@ int agent_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
         return -1;
     }
     int rc = exec_argv(b, ctx, req, &argv, output, out, e);
-    if (rc < 0) {
+    if (rc < 0 && !out->timed_out) { /* who is silent is asked for nothing more */
         script_remove(b, ctx, &argv);
     }
     return rc;
@@ -118,6 +120,7 @@ static int task_attach(struct box *b, const struct ctx *ctx, const struct attach
         .talk = TALK_NONE,
         .id = req->id,
         .sink = output,
+        .ask_ms = req->due_ms > 0 ? req->due_ms + RUN_ASK_MS : 0,
         .next = {req->from_out, req->from_err},
     };
     if (talk_open(&r.talk, b, ctx, e) < 0) {

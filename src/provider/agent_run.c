@@ -3,13 +3,14 @@
  *
  * One thread drives both directions of one connection in run_until(): frames that
  * came are handled, input is added while there is room, and then it sleeps in
- * ctx_wait(). A run ends in one of four ways:
+ * ctx_wait(). A run ends in one of five ways:
  *   - ENDED came: the result.
  *   - The window is over: DETACH, and what was on its way is still taken in, because
  *     an ENDED that crossed our DETACH would otherwise be lost with the connection.
  *   - The caller stops it (cancel, deadline, failing sink or source): the command is
  *     killed and its end awaited, without the caller's ctx and not for long.
  *   - The connection ends or breaks: the error says whether the command ever ran.
+ *   - Its time is over and the box neither says so nor that it is there at all.
  * The agent may stop reading a connection while the command does not read its input,
  * so after input a KILL goes over a second connection.
  */
@@ -22,6 +23,8 @@
 #define KILL_RETRY_MS 20
 #define INPUT_STEP_MS 200
 #define LEAVE_WAIT_MS 1000 /* for the agent to close after DETACH */
+#define ASKS          2    /* times that a box is asked whether it is there, a second each */
+#define ASK_AGAIN_MS  2000
 
 void run_fini(struct run *r)
 {
@@ -147,14 +150,6 @@ static int lost(const struct run *r, const struct ctx *ctx, struct err *e)
                    known ? ": " : "", known ? why.msg : "");
 }
 
-/* The box keeps the time-out; one that is stopped does not. */
-static int overdue(struct err *e)
-{
-    return err_set(e, ERR_UNREACHABLE,
-                   "the command's time is over and the sandbox has not said how it ended: it is "
-                   "stopped, or it has too much to do");
-}
-
 /* ---- what we say -------------------------------------------------------------- */
 
 static int add_input(struct run *r, struct err *e)
@@ -189,6 +184,51 @@ static int feed(struct run *r, bool readable, struct err *e)
     return 0;
 }
 
+static bool add_kill(struct talk *t, struct str id, uint32_t grace_ms)
+{
+    struct wire_out w = wire_begin(&t->out, FRAME_KILL);
+    wire_str(&w, id);
+    wire_u32(&w, grace_ms);
+    return wire_end(&w);
+}
+
+/* The box keeps the time-out; one that is stopped does not. Should it go on, the first thing
+ * that it reads is to end the command. */
+static int give_up(struct run *r, struct err *e)
+{
+    struct err ignored = {0};
+    r->silent = true;
+    if (add_kill(&r->talk, r->id, STOP_GRACE_MS)) {
+        (void)!talk_flush(&r->talk, &ignored);
+    }
+    return err_set(e, ERR_UNREACHABLE,
+                   "the command's time is over and the sandbox has not said how it ended: it is "
+                   "stopped, or it has too much to do");
+}
+
+/* The time is over. 1: the box is there, or has spoken in the meantime. */
+static int ask_overdue(struct run *r, const struct ctx *ctx, struct err *e)
+{
+    struct err why = {0};
+    bool lives = false;
+    for (int i = 0; i < ASKS && !lives && why.kind != ERR_GONE && why.kind != ERR_CANCELLED; i++) {
+        why = (struct err){0};
+        lives = talk_lives(r->box, ctx, &why);
+    }
+    int64_t now = clock_mono_ms();
+    int ready = talk_wait(&r->talk, ctx, NULL, now, e);
+    if (ready < 0) {
+        r->stopped = e->kind == ERR_CANCELLED || e->kind == ERR_TIMEOUT;
+        return -1;
+    }
+    bool is_over = r->overdue_ms > 0 && now >= r->overdue_ms;
+    if (ready == 0 && (!lives || is_over)) {
+        return give_up(r, e);
+    }
+    r->ask_ms = now + ASK_AGAIN_MS;
+    return 1;
+}
+
 /* Sleeps until there is something to do: 1, and *readable when the input has more; 0 when
  * until_ms is reached; -1 when it is over, and r->stopped tells whether the caller wished so. */
 static int wait_for_more(struct run *r, const struct ctx *ctx, int64_t until_ms, bool *readable,
@@ -202,11 +242,11 @@ static int wait_for_more(struct run *r, const struct ctx *ctx, int64_t until_ms,
     } else if (wait_source) {
         source.fd = r->input->fd;
     }
-    bool may_be_overdue = r->overdue_ms > 0 && (until_ms == 0 || r->overdue_ms < until_ms);
-    int ready = talk_wait(&r->talk, ctx, wait_source ? &source : NULL,
-                          may_be_overdue ? r->overdue_ms : until_ms, e);
-    if (ready == 0 && may_be_overdue) {
-        return overdue(e);
+    bool may_ask = r->ask_ms > 0 && (until_ms == 0 || r->ask_ms < until_ms);
+    int ready =
+        talk_wait(&r->talk, ctx, wait_source ? &source : NULL, may_ask ? r->ask_ms : until_ms, e);
+    if (ready == 0 && may_ask) {
+        return ask_overdue(r, ctx, e);
     }
     if (ready < 0) {
         r->stopped = e->kind == ERR_CANCELLED || e->kind == ERR_TIMEOUT;
@@ -241,14 +281,6 @@ static int run_until(struct run *r, const struct ctx *ctx, int64_t until_ms, str
     }
 }
 
-static bool add_kill(struct talk *t, struct str id, uint32_t grace_ms)
-{
-    struct wire_out w = wire_begin(&t->out, FRAME_KILL);
-    wire_str(&w, id);
-    wire_u32(&w, grace_ms);
-    return wire_end(&w);
-}
-
 int run_kill(struct box *b, const struct ctx *ctx, struct str id, uint32_t grace_ms, struct err *e)
 {
     struct talk t own_talk = TALK_NONE;
@@ -281,6 +313,7 @@ static void stop(struct run *r, const struct ctx *ctx)
     struct err ignored = {0};
     r->input = NULL;
     r->leave = NULL;
+    r->ask_ms = 0;
     if (r->had_input) {
         kill_beside(r, &quiet);
     } else {
@@ -300,6 +333,7 @@ static void leave(struct run *r, const struct ctx *ctx)
     struct err ignored = {0};
     r->input = NULL;
     r->leave = NULL;
+    r->ask_ms = 0;
     if (r->had_input && talk_unsent(&r->talk)) {
         return;
     }
@@ -327,6 +361,7 @@ int run_follow(struct run *r, const struct ctx *ctx, int64_t window_ms, struct e
             stop(r, ctx);
             *e = why;
         }
+        out->timed_out = r->silent;
         return -1;
     }
     if (rc == 0) {

@@ -183,7 +183,8 @@ struct exec_result {
     unsigned limits_hit; /* LIMIT_* */
     int64_t wall_ms;
     uint64_t out_bytes, err_bytes; /* produced in all, also what was lost */
-    bool not_sent; /* with ERR_UNREACHABLE: it certainly did not run; the rest says nothing */
+    bool not_sent; /* with ERR_UNREACHABLE: it certainly did not run; the rest says nothing, */
+                   /* but for timed_out: its time was over and the box did not answer */
 };
 
 struct task_state {
@@ -197,6 +198,7 @@ struct attach_req {
     struct str id;
     uint64_t from_out, from_err; /* offsets */
     int64_t window_ms;           /* as in struct exec_req */
+    int64_t due_ms;              /* of clock_mono_ms(), when its time is over; 0: nobody knows */
 };
 
 typedef int task_state_fn(void *arg, const struct task_state *state, struct err *e);
@@ -449,7 +451,8 @@ struct provider_ops {
      * Run a command. A command that fails is success here: see out->code. -1 before
      * anything ran: ERR_NOT_FOUND (cwd, program), ERR_GONE (the box has ended), ERR_LIMIT
      * and so on. -1 with ERR_UNREACHABLE: the connection was lost, output so far went to the
-     * sink; with out->not_sent it was never there. When ctx is cancelled (or its deadline passes) the whole
+     * sink; with out->not_sent it was never there, with out->timed_out its time was over and
+     * the box did not answer. When ctx is cancelled (or its deadline passes) the whole
      * session in the box is killed and -1 is ERR_CANCELLED (ERR_TIMEOUT).
      */
     int (*exec)(struct box *b, const struct ctx *ctx, const struct exec_req *req,

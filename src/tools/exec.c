@@ -170,6 +170,7 @@ static int run_to_end(struct run *r, struct box *b, struct str box_id, const str
             .from_out = r->read[STREAM_OUT],
             .from_err = r->read[STREAM_ERR],
             .window_ms = next_window_ms(r),
+            .due_ms = r->req.timeout_ms > 0 ? r->started_ms + r->req.timeout_ms : 0,
         };
 
         if (box_task_attach(b, ctx, &rest, sink, &r->result, e) < 0) {
@@ -192,6 +193,9 @@ static void look_for_end(struct run *r, struct box *b)
 {
     struct err ignored = {0};
 
+    if (r->result.timed_out) {
+        return; /* it does not answer, and was waited for */
+    }
     if (box_info(b, r->call->ctx, &r->ended, &ignored) == 0 && r->ended.state == BOX_GONE) {
         r->gone = true;
         r->why.kind = ERR_GONE;
@@ -274,6 +278,10 @@ static struct str last_words(const struct run *r)
 
     if (r->gone) {
         return arena_printf(a, "[SANDBOX ENDED] %.*s", STR_ARG(r->ended.ended));
+    }
+    if (r->lost && r->result.timed_out) {
+        return arena_printf(a, "[TIMEOUT] no end after %" PRId64 "s\n[CONNECTION ERROR] %s",
+                            r->args->timeout_s, r->why.msg);
     }
     if (r->lost) {
         return arena_printf(a, "[CONNECTION ERROR] %s", r->why.msg);
@@ -378,7 +386,7 @@ static json_t *answer_for(struct run *r, struct str note)
     cut = put_stream(r, o, "stdout", STREAM_OUT, STR_EMPTY);
     cut = put_stream(r, o, "stderr", STREAM_ERR, last_words(r)) || cut;
     (void)json_object_set_new(o, "duration", answer_seconds(wall_ms));
-    (void)json_object_set_new(o, "timed_out", json_boolean(!r->lost && r->result.timed_out));
+    (void)json_object_set_new(o, "timed_out", json_boolean(r->result.timed_out));
     (void)json_object_set_new(o, "signal", signaled ? answer_signal(r->result.code) : json_null());
     (void)json_object_set_new(o, "connection_error", json_boolean(r->lost));
     if (!r->lost && !r->handed && r->result.oom != KNOWN_NOT) {

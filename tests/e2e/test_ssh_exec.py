@@ -1,4 +1,5 @@
 """Commands on SSH hosts: what is not alike everywhere (test_behaviours.py)."""
+import contextlib
 import os
 import signal
 import time
@@ -15,6 +16,18 @@ def test_a_command_runs_as_the_user_in_its_home(ssh, world):
     answer = ssh.tool("exec_bash", command="id -un; pwd; echo oops >&2; exit 3")
     assert answer["stdout"] == f"{world.user.name}\n{world.user.home}\n"
     assert (answer["stderr"], answer["exit_code"], answer["connection_error"]) == ("oops\n", 3, False)
+
+
+def test_nothing_that_came_is_slept_over(host, world):
+    """A channel that is opened in advance reads the socket as well: what came for the first
+    command was looked at five seconds later."""
+    took = []
+    for _ in range(5):
+        client = host.server(env=ssh_servers.hosts(world.entry(world.server)))
+        began = time.monotonic()
+        assert client.bash("echo first")["stdout"] == "first\n"
+        took.append(time.monotonic() - began)
+    assert sorted(took)[2] < 4.5, took
 
 
 def test_a_lost_connection_is_told_with_what_came(host, world):
@@ -43,19 +56,73 @@ def test_killed_server_processes_cost_one_reconnect(host, world):
     assert ssh_servers.until_back(lambda: client.bash("echo back"))["stdout"] == "back\n"
 
 
-def test_a_stopped_host_runs_nothing_later(host, world):
-    server = world.sshd()
-    client = host.server(env=ssh_servers.hosts(world.entry(server, agent="never")))
-    client.tool("exec_bash", command="true")
-    server.signal_all(signal.SIGSTOP)
+@contextlib.contextmanager
+def stopped(processes):
+    """They do nothing in here."""
+    for pid in processes:
+        os.kill(int(pid), signal.SIGSTOP)
     try:
-        with pytest.raises(ToolFailed, match="has not answered") as failed:
-            client.tool("exec_bash", command="touch late", timeout_s=1)
-        assert failed.value.answer["connection_error"] is True
+        yield
     finally:
-        server.signal_all(signal.SIGCONT)
-    assert client.tool("exec_bash", command="echo on; sleep 0.5")["stdout"] == "on\n"
+        for pid in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGCONT)
+
+
+def fails_in_time(client, command):
+    """The time is over and nobody answers: both are told, soon."""
+    began = time.monotonic()
+    with pytest.raises(ToolFailed, match="has not answered") as failed:
+        client.tool("exec_bash", command=command, timeout_s=1)
+    assert time.monotonic() - began < 12
+    answer = failed.value.answer
+    assert (answer["timed_out"], answer["connection_error"], answer["exit_code"]) == (True, True, -1)
+    assert "[TIMEOUT]" in answer["stderr"] and "[CONNECTION ERROR]" in answer["stderr"]
+    return answer
+
+
+@pytest.mark.parametrize("way", ["channels", "agent"])
+def test_a_stopped_host_runs_nothing_later(host, world, way):
+    server = world.sshd()
+    entry = world.entry(server, agent="never" if way == "channels" else "auto")
+    client = host.server(env=ssh_servers.hosts(entry))
+    client.tool("exec_bash", command="true")
+    if way == "agent":
+        ssh_servers.wait_for_agent(client)
+    with stopped(server.children()):
+        # The agent reads the command and the order to end it at the same time.
+        fails_in_time(client, "touch late" if way == "channels" else "sleep 2; touch late")
+    assert client.tool("exec_bash", command="echo on; sleep 3", timeout_s=60)["stdout"] == "on\n"
     assert not (world.user.home / "late").exists()
+
+
+@pytest.mark.parametrize("way", ["channels", "agent"])
+def test_a_host_that_stops_while_a_command_runs(host, world, way):
+    server = world.sshd()
+    entry = world.entry(server, agent="never" if way == "channels" else "auto")
+    client = host.server(env=ssh_servers.hosts(entry))
+    client.tool("exec_bash", command="true")
+    if way == "agent":
+        ssh_servers.wait_for_agent(client)
+    call = client.start_tool("exec_bash", {"command": "echo once >>ran; sleep 4733", "timeout_s": 10})
+    while not world.user.processes("sleep 4733"):
+        time.sleep(0.05)
+    with stopped(server.children()), pytest.raises(ToolFailed) as failed:
+        client.finish_tool(call)
+    answer = failed.value.answer
+    assert (answer["timed_out"], answer["connection_error"], answer["exit_code"]) == (True, True, -1)
+    assert answer["duration"] < 40
+    assert ssh_servers.wait_gone(world.user, "sleep 4733", 60), "the host keeps the time, too"
+    assert ssh_servers.until_back(lambda: client.bash("cat ran; rm ran"), 60)["stdout"] == "once\n"
+
+
+def test_a_stopped_agent_is_told_in_time(host, world):
+    client = host.server(env=ssh_servers.hosts(world.entry(world.sshd())))
+    client.tool("exec_bash", command="true")
+    ssh_servers.wait_for_agent(client)
+    with stopped(world.user.processes("boxinit serve")):
+        fails_in_time(client, "echo never")
+    assert ssh_servers.until_back(lambda: client.bash("echo on", timeout_s=20), 60)["stdout"] == "on\n"
 
 
 def test_many_calls_at_once(ssh, world):

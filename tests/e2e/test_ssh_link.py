@@ -73,9 +73,12 @@ def test_a_time_out_holds_on_a_link_that_went_silent(host, world, line, far):
     client.bash("true")
     call = go_silent(client, world, line, "sleep 4720", timeout_s=3)
     began = time.monotonic()
-    answer = client.finish_tool(call)
+    with pytest.raises(ToolFailed) as failed:
+        client.finish_tool(call)
+    answer = failed.value.answer
     assert time.monotonic() - began < 60
-    assert (answer["timed_out"], answer["exit_code"], answer["stdout"]) == (True, 124, "part\n")
+    assert (answer["timed_out"], answer["connection_error"], answer["exit_code"], answer["stdout"]) == \
+        (True, True, -1, "part\n")
     assert ssh_servers.wait_gone(world.user, "sleep 4720"), "the host keeps the time, too"
     line.mend()
     again = ssh_servers.until_back(lambda: client.bash("cat silent; rm silent"), 60)

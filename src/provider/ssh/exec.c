@@ -17,6 +17,7 @@
 #define NOISE_MAX      (64u << 10) /* of a login shell, before the command */
 #define GRACE_MS       2000
 #define KILL_WAIT_MS   6000 /* connecting for it included */
+#define SILENT_MS      2500 /* for a word of the host, after the command's time */
 #define MARK_WAIT_MS   1500 /* for a command that was cancelled while it started */
 #define AFTER_KILL_MS  5000
 #define SELF_TIDY_MS   800 /* a command that took longer may not have tidied up behind itself */
@@ -158,9 +159,17 @@ static int feed(struct follow *f, struct pollfd *waited, struct err *e)
 
 /* ---- the end ------------------------------------------------------------------------ */
 
-/* TERM and KILL over a channel of its own; waits until that was done, as long as it may. */
-static void kill_group(struct follow *f, int grace_ms)
+/* A connection has it, and the host has not said a word. */
+static bool is_silent(const struct chan_news *news)
 {
+    return news->state == CHAN_OPENING || news->state == CHAN_ASKING;
+}
+
+/* TERM and KILL over a channel of its own; waits until that was done, as long as it may. False:
+ * the host has not even taken the order. */
+static bool kill_group(struct follow *f, int grace_ms)
+{
+    int64_t until_ms = 0;
     struct ctx ctx = {.arena = f->ctx->arena, .deadline_ms = clock_mono_ms() + KILL_WAIT_MS};
     struct err e = {0};
     struct buf text own_buf = {0};
@@ -170,12 +179,28 @@ static void kill_group(struct follow *f, int grace_ms)
     command_build_kill(f->group, grace_ms, &text);
     struct chan *c CLEANUP(chan_close_p) = chan_open(f->machine, CHAN_EXEC, buf_str(&text), 0, &e);
     if (c == NULL) {
-        return;
+        return false;
     }
     chan_put_end(c);
     do {
         chan_take(c, NULL, &news);
-    } while (news.state != CHAN_ENDED && chan_wait(c, &ctx, NULL, 0, &e) >= 0);
+        if (!is_silent(&news)) {
+            until_ms = 0;
+        } else if (until_ms == 0) {
+            until_ms = clock_mono_ms() + SILENT_MS;
+        } else if (clock_mono_ms() >= until_ms) {
+            break;
+        }
+    } while (news.state != CHAN_ENDED && chan_wait(c, &ctx, NULL, until_ms, &e) >= 0);
+    return !is_silent(&news) && news.state != CHAN_QUEUED && news.why.kind == ERR_NONE;
+}
+
+static bool has_ended(struct follow *f)
+{
+    struct chan_news news = {0};
+
+    chan_take(f->chan, NULL, &news);
+    return news.state == CHAN_ENDED && news.why.kind == ERR_NONE;
 }
 
 /* True: the host has done it. */
@@ -232,7 +257,7 @@ static void kill_cancelled(struct follow *f)
         }
         (void)!deliver(f, &e);
         if (f->group > 0) {
-            kill_group(f, 0);
+            (void)kill_group(f, 0);
             return;
         }
         if (chan_wait(f->chan, &ctx, NULL, 0, &e) < 0) {
@@ -305,7 +330,8 @@ static int conclude(struct follow *f, const struct chan_news *news, int64_t star
     return 0;
 }
 
-/* The time is over and the host has not even told that the command runs. */
+/* The time is over and the host says nothing: not that the command runs, or not that it takes the
+ * order to end it, which it will do by itself. */
 static int fail_silent(const struct follow *f, bool has_started, struct err *e)
 {
     int seconds = (int)(f->req->timeout_ms / 1000);
@@ -366,13 +392,16 @@ static int end_time(struct follow *f, const struct chan_news *news, int64_t star
         return conclude(f, news, started_ms, out, e);
     }
     f->is_timed_out = true;
+    bool is_told = f->group != 0 && kill_group(f, GRACE_MS);
+    if (is_told || has_ended(f)) {
+        return 1;
+    }
     if (f->group == 0) {
         kill_cancelled(f);
-        out->not_sent = !news->has_started;
-        return fail_silent(f, news->has_started, e);
     }
-    kill_group(f, GRACE_MS);
-    return 1;
+    out->not_sent = !news->has_started;
+    out->timed_out = true;
+    return fail_silent(f, news->has_started, e);
 }
 
 static bool is_reached(int64_t ms)

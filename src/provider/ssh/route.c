@@ -27,7 +27,6 @@
 #define LONG_BYTES   (4 << 20)
 #define BACK_GAP_MS  100
 #define START_GAP_MS 20
-#define SLACK_MS     5000 /* after a command's time, for the host to say how it ended */
 
 /* ---- a way over the agent ------------------------------------------------------------------ */
 
@@ -154,6 +153,7 @@ struct job {
     struct box *box;
     const struct ctx *ctx;
     struct exec_req req;
+    int64_t due_ms; /* when its time is over; 0: never */
     struct counted counted;
 };
 
@@ -164,7 +164,8 @@ static int go_on(struct job *j, const struct sink *sink, struct exec_result *out
         struct attach_req rest = {.id = j->req.id,
                                   .from_out = j->counted.bytes[STREAM_OUT],
                                   .from_err = j->counted.bytes[STREAM_ERR],
-                                  .window_ms = j->req.window_ms};
+                                  .window_ms = j->req.window_ms,
+                                  .due_ms = j->due_ms};
         struct err why = {0};
         int rc = tasks_over_agent.attach(&j->way->agent.box, j->ctx, &rest, sink, out, &why);
 
@@ -179,19 +180,6 @@ static int go_on(struct job *j, const struct sink *sink, struct exec_result *out
         }
     }
     return -1;
-}
-
-/* The host keeps the time. One that is stopped does not: then ours runs out, and what the
- * agent is told last is to end the command. */
-static struct ctx bounded(const struct job *j)
-{
-    struct ctx ctx = *j->ctx;
-    int64_t until_ms = clock_mono_ms() + j->req.timeout_ms + SLACK_MS;
-
-    if (j->req.timeout_ms > 0 && (ctx.deadline_ms == 0 || until_ms < ctx.deadline_ms)) {
-        ctx.deadline_ms = until_ms;
-    }
-    return ctx;
 }
 
 static int exec_over_agent(struct job *j, const struct sink *output, struct exec_result *out,
@@ -212,13 +200,12 @@ static int exec_over_agent(struct job *j, const struct sink *output, struct exec
         id_hex(minted, 16);
         j->req.id = str_from(minted);
     }
-    struct ctx ctx = bounded(j);
-    struct err ignored = {0};
-    int rc = way_failed(agent_exec(&j->way->agent.box, &ctx, &j->req, &sink, out, e), e);
-    if (rc < 0 && e->kind == ERR_TIMEOUT && ctx_check(j->ctx, &ignored) == 0) {
+    j->due_ms = j->req.timeout_ms > 0 ? clock_mono_ms() + j->req.timeout_ms : 0;
+    int rc = way_failed(agent_exec(&j->way->agent.box, j->ctx, &j->req, &sink, out, e), e);
+    if (rc < 0 && out->timed_out) {
         return err_set(e, ERR_UNREACHABLE,
                        "the host took the command but has not answered for %d s",
-                       (int)((j->req.timeout_ms + SLACK_MS) / 1000));
+                       (int)(j->req.timeout_ms / 1000));
     }
     return rc < 0 && e->kind == ERR_UNREACHABLE && j->req.input == NULL ? go_on(j, &sink, out, e)
                                                                         : rc;
