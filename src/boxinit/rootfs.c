@@ -1,14 +1,19 @@
 /*
  * rootfs.c - the file system that a box sees.
  *
- * A small tmpfs becomes the new root at once (pivot_root), with another one at /.apart,
- * and the host's whole tree in that. Everything else is then built in place from these
- * two, in the end /.apart is detached, with all below it, and the root made read-only. So
- * no step can show more than it names, and a forgotten one shows nothing.
+ * A folder of a new tmpfs becomes the new root at once (pivot_root), with the whole tmpfs at
+ * /.apart, and the host's whole tree in that. Everything else is then built in place, in the
+ * end /.apart is detached, with all below it, and the root made read-only. So no step can
+ * show more than it names, and a forgotten one shows nothing.
  *
- * All that can be written lies in the tmpfs at /.apart, whose size is the disk limit; its
- * folders are shown at /tmp, /home/user, /workspace and so on. It is seen nowhere as a
- * whole and goes when the mount namespace goes.
+ * All that can be written lies in the same tmpfs, whose size is the disk limit: /tmp,
+ * /home/user, /workspace and so on are mounts of their own, which stay writable. It is seen
+ * nowhere as a whole and goes when the mount namespace goes. With an image the root is an
+ * overlay, and they are folders of the tmpfs that are shown there.
+ *
+ * Many boxes may rest side by side, so each inode and each file system counts. A file
+ * system costs every box of the machine a little: the kernel keeps a table of all of them
+ * for each memory cgroup. What is only looked at while we build is looked at elsewhere.
  *
  * Host paths are resolved inside of the host's tree (RESOLVE_IN_ROOT): an absolute link
  * on the host must not be followed in the new root, nor the other way round.
@@ -38,14 +43,6 @@
 #define INO_MIN 16384
 #define INO_MAX 1048576
 
-static int mount_tmpfs(const char *at, const char *options, struct err *e)
-{
-    if (mount("tmpfs", at, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0) {
-        return err_sys(e, errno, "mount a tmpfs at %s", at);
-    }
-    return 0;
-}
-
 static int make_dir(const char *path, mode_t mode, struct err *e)
 {
     if (mkdir(path, mode) < 0 && errno != EEXIST) {
@@ -63,6 +60,23 @@ static int make_file(const char *path, struct err *e)
     return 0;
 }
 
+/* Files that are only there to be covered are one file with many names: they can be that in
+ * a folder that is ours alone and one mount, until its blank is removed. */
+#define BLANK ".blank"
+
+static int make_place_file(const char *folder, const char *path, struct err *e)
+{
+    char blank[32];
+
+    (void)snprintf(blank, sizeof(blank), "%s/" BLANK, folder);
+    return link(blank, path) < 0 ? make_file(path, e) : 0;
+}
+
+static int remove_blank(const char *path, struct err *e)
+{
+    return unlink(path) < 0 ? err_sys(e, errno, "remove %s", path) : 0;
+}
+
 static int make_link(const char *to, const char *path, struct err *e)
 {
     if (symlink(to, path) < 0 && errno != EEXIST && errno != EROFS) {
@@ -71,17 +85,23 @@ static int make_link(const char *to, const char *path, struct err *e)
     return 0;
 }
 
-/* /proc is the mount point: it is there on every host, and nothing below it is ever a
- * source. The move to / uncovers it again. */
+/* /dev and /proc are the mount points: they are there on every host, and nothing below them
+ * is looked for meanwhile. The moves uncover them again. */
 static int enter_new_root(struct err *e)
 {
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
         return err_sys(e, errno, "make the mounts private");
     }
-    if (mount_tmpfs("/proc", ROOTFS_SPACE, e) < 0 || make_dir("/proc" ROOTFS_APART, 0700, e) < 0 ||
-        mount_tmpfs("/proc" ROOTFS_APART, ROOTFS_SPACE, e) < 0 ||
-        make_dir("/proc" ROOTFS_HOST, 0700, e) < 0) {
+    if (mount("tmpfs", "/dev", "tmpfs", MS_NOSUID | MS_NODEV, ROOTFS_SPACE) < 0) {
+        return err_sys(e, errno, "mount a tmpfs");
+    }
+    if (make_dir("/dev/host", 0700, e) < 0 || make_dir("/dev/root", 0755, e) < 0 ||
+        make_dir("/dev/root" ROOTFS_APART, 0700, e) < 0) {
         return -1;
+    }
+    if (mount("/dev/root", "/proc", NULL, MS_BIND, NULL) < 0 ||
+        mount("/dev", "/proc" ROOTFS_APART, NULL, MS_MOVE, NULL) < 0) {
+        return err_sys(e, errno, "mount the new root");
     }
     if (syscall(SYS_pivot_root, "/proc", "/proc" ROOTFS_HOST) < 0) {
         return err_sys(e, errno, "change the root");
@@ -153,7 +173,7 @@ static int show_host_path(int host, const char *path, struct err *e)
 }
 
 /* Makes what a file or folder is to be shown on, or the link again (1: that is all). */
-static int make_place(int dir, const char *name, const struct stat *is, const char *path,
+static int make_place(const char *folder, const char *name, const struct stat *is, const char *path,
                       struct err *e)
 {
     char target[PATH_MAX_BYTES];
@@ -163,12 +183,12 @@ static int make_place(int dir, const char *name, const struct stat *is, const ch
         return make_dir(path, 0755, e);
     }
     if (S_ISREG(is->st_mode) || S_ISCHR(is->st_mode)) {
-        return make_file(path, e);
+        return make_place_file(folder, path, e);
     }
     if (!S_ISLNK(is->st_mode)) {
         return 1;
     }
-    n = readlinkat(dir, name, target, sizeof(target) - 1);
+    n = readlink(name, target, sizeof(target) - 1);
     if (n < 0) {
         return err_sys(e, errno, "read the link %s", path);
     }
@@ -189,7 +209,7 @@ static int show_here(const char *folder, const char *name, struct err *e)
         return 0;
     }
     (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
-    rc = make_place(AT_FDCWD, name, &is, path, e);
+    rc = make_place(folder, name, &is, path, e);
     if (rc != 0) {
         return rc < 0 ? -1 : 0;
     }
@@ -225,6 +245,9 @@ static int show_etc(const struct spec *spec, int host, struct err *e)
     if (mount("/etc", "/etc", NULL, MS_BIND, NULL) < 0) {
         return err_sys(e, errno, "mount /etc");
     }
+    if (make_file("/etc/" BLANK, e) < 0) {
+        return -1;
+    }
     for (size_t i = 0; i < spec->n_etc_binds; i++) {
         const char *name = spec->etc_binds[i];
         char path[PATH_MAX_BYTES + 8];
@@ -237,6 +260,9 @@ static int show_etc(const struct spec *spec, int host, struct err *e)
     }
     if (chdir("/") < 0) {
         return err_sys(e, errno, "leave the host's /etc");
+    }
+    if (remove_blank("/etc/" BLANK, e) < 0) {
+        return -1;
     }
     return make_link("../usr/lib/os-release", "/etc/os-release", e);
 }
@@ -266,18 +292,21 @@ static int make_plain_dirs(struct err *e)
 }
 
 struct writable {
-    const char *name; /* in the tmpfs */
+    const char *name; /* in the tmpfs, with an image */
     const char *at;
     mode_t mode;
     bool payload; /* belongs to the payload, else to the box's root */
 };
 
+/* The root itself is in the tmpfs, but for that of an image: then the folder is shown where it
+ * is. */
 static int show_writable(const struct spec *spec, const struct writable *w, struct err *e)
 {
-    char path[64];
+    char apart[64];
+    const char *path = spec->image != NULL ? apart : w->at;
 
-    (void)snprintf(path, sizeof(path), ROOTFS_APART "/%s", w->name);
-    if (make_dir(path, 0700, e) < 0 || make_dir(w->at, 0755, e) < 0) {
+    (void)snprintf(apart, sizeof(apart), ROOTFS_APART "/%s", w->name);
+    if (make_dir(w->at, 0755, e) < 0 || (path == apart && make_dir(path, 0700, e) < 0)) {
         return -1;
     }
     if (w->payload && !spec_shares_uid(spec) && chown(path, BOX_UID, BOX_UID) < 0) {
@@ -320,7 +349,7 @@ static int show_device(const char *name, struct err *e)
                                          : 0;
     }
     (void)snprintf(path, sizeof(path), "/dev/%s", name);
-    if (make_file(path, e) < 0) {
+    if (make_place_file("/dev", path, e) < 0) {
         return -1;
     }
     if (mount(name, path, NULL, MS_BIND, NULL) < 0) {
@@ -340,7 +369,7 @@ static int make_dev(int host, struct err *e)
         {"pts/ptmx", "/dev/ptmx"},
     };
 
-    if (enter_on_host(host, "/dev", e) < 0) {
+    if (enter_on_host(host, "/dev", e) < 0 || make_file("/dev/" BLANK, e) < 0) {
         return -1;
     }
     for (size_t i = 0; i < COUNTOF(devices); i++) {
@@ -350,6 +379,9 @@ static int make_dev(int host, struct err *e)
     }
     if (chdir("/") < 0) {
         return err_sys(e, errno, "leave the host's /dev");
+    }
+    if (remove_blank("/dev/" BLANK, e) < 0) {
+        return -1;
     }
     for (size_t i = 0; i < COUNTOF(links); i++) {
         if (make_link(links[i][0], links[i][1], e) < 0) {
@@ -366,11 +398,15 @@ static int make_dev(int host, struct err *e)
     return 0;
 }
 
+/* What was looked up in a /proc stays in the kernel's memory as long as that: so it is done in
+ * a second one, which goes with /.apart. */
+#define LOOKED_AT ROOTFS_APART "/proc"
+
 /* Some things are counted for the user who made a namespace, here too: in every box
  * of root for root, who would find none left. So a box has a share of its own. And even
  * without the filter there would be no namespaces inside. What this kernel does not know
  * is left out. */
-static void limit_shared(int user)
+static void limit_shared(void)
 {
     static const char *const limits[][2] = {
         {"max_inotify_instances", "16"}, {"max_inotify_watches", "8192"},
@@ -379,6 +415,8 @@ static void limit_shared(int user)
         {"max_ipc_namespaces", "0"},     {"max_uts_namespaces", "0"},
         {"max_cgroup_namespaces", "0"},  {"max_time_namespaces", "0"},
     };
+
+    int user own_fd = open(LOOKED_AT "/sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
     for (size_t i = 0; i < COUNTOF(limits); i++) {
         int fd own_fd = openat(user, limits[i][0], O_WRONLY | O_CLOEXEC);
@@ -400,11 +438,13 @@ static int protect(const char *path, struct err *e)
 
 /* A folder is hidden by an empty one, which all share: a file system for each would take
  * memory of every box. */
-static int mask(const char *path, struct err *e)
+static int mask(const char *name, struct err *e)
 {
+    char path[64];
     struct stat is;
     const char *by = "/dev/null";
 
+    (void)snprintf(path, sizeof(path), LOOKED_AT "/%s", name);
     if (lstat(path, &is) < 0) {
         return 0;
     }
@@ -414,6 +454,7 @@ static int mask(const char *path, struct err *e)
             return -1;
         }
     }
+    (void)snprintf(path, sizeof(path), "/proc/%s", name);
     if (mount(by, path, NULL, MS_BIND, NULL) < 0) {
         return err_sys(e, errno, "hide %s", path);
     }
@@ -421,29 +462,22 @@ static int mask(const char *path, struct err *e)
                         e);
 }
 
-static int make_proc(struct err *e)
+static bool can_read(const char *name)
 {
-    static const char *const fixed[] = {"/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs",
-                                        "/proc/sysrq-trigger"};
-    static const char *const roots[] = {"/proc/kpagecount",  "/proc/kpageflags",
-                                        "/proc/kpagecgroup", "/proc/vmallocinfo",
-                                        "/proc/slabinfo",    "/proc/pagetypeinfo"};
-    static const char *const hidden[] = {"/proc/kcore",         "/proc/keys", "/proc/timer_list",
-                                         "/proc/sched_debug",   "/proc/scsi", "/proc/acpi",
-                                         "/proc/latency_stats", "/proc/kmsg", "/proc/cmdline",
-                                         "/proc/key-users"};
+    char path[64];
 
-    if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
-        return err_sys(e, errno, "mount /proc");
-    }
-    /* Opened before the read-only bind covers it, used after the binds: each of them is in
-     * a mount namespace of its own for a moment. */
-    int user own_fd = open("/proc/sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    for (size_t i = 0; i < COUNTOF(fixed); i++) {
-        if (protect(fixed[i], e) < 0) {
-            return -1;
-        }
-    }
+    (void)snprintf(path, sizeof(path), LOOKED_AT "/%s", name);
+    return access(path, R_OK) == 0;
+}
+
+static int mask_all(struct err *e)
+{
+    static const char *const roots[] = {"kpagecount",  "kpageflags", "kpagecgroup",
+                                        "vmallocinfo", "slabinfo",   "pagetypeinfo"};
+    static const char *const hidden[] = {"kcore",   "keys",     "timer_list", "sched_debug",
+                                         "scsi",    "acpi",     "kmsg",       "latency_stats",
+                                         "cmdline", "key-users"};
+
     for (size_t i = 0; i < COUNTOF(hidden); i++) {
         if (mask(hidden[i], e) < 0) {
             return -1;
@@ -451,12 +485,37 @@ static int make_proc(struct err *e)
     }
     /* Root's alone, and root without its capabilities may be who we are. */
     for (size_t i = 0; i < COUNTOF(roots); i++) {
-        if (access(roots[i], R_OK) == 0 && mask(roots[i], e) < 0) {
+        if (can_read(roots[i]) && mask(roots[i], e) < 0) {
             return -1;
         }
     }
-    limit_shared(user);
     return 0;
+}
+
+static int mount_proc(const char *at, struct err *e)
+{
+    if (mount("proc", at, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
+        return err_sys(e, errno, "mount /proc");
+    }
+    return 0;
+}
+
+static int make_proc(struct err *e)
+{
+    static const char *const fixed[] = {"/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs",
+                                        "/proc/sysrq-trigger"};
+
+    if (make_dir(LOOKED_AT, 0700, e) < 0 || mount_proc(LOOKED_AT, e) < 0 ||
+        mount_proc("/proc", e) < 0) {
+        return -1;
+    }
+    for (size_t i = 0; i < COUNTOF(fixed); i++) {
+        if (protect(fixed[i], e) < 0) {
+            return -1;
+        }
+    }
+    limit_shared();
+    return mask_all(e);
 }
 
 static int leave_host(struct err *e)

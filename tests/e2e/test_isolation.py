@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import socket
 
 import pytest
@@ -183,6 +184,52 @@ def test_mounts_are_read_only_or_private_memory(box):
         assert "ro" in options, line
     answer = box.bash("findmnt -no OPTIONS -T /tmp; findmnt -no OPTIONS -T /workspace")
     assert "nosuid" in answer["stdout"] or answer["exit_code"] != 0
+
+
+FROM_PLACE_TO_PLACE = r"""
+import errno, os
+open("/tmp/own", "w").close()
+for what in (lambda: os.link("/etc/passwd", "/tmp/p"), lambda: os.rename("/etc/passwd", "/tmp/p"),
+             lambda: os.rename("/tmp/own", "/etc/own"), lambda: os.link("/tmp/own", "/etc/own"),
+             lambda: os.chmod("/etc/passwd", 0o777), lambda: os.utime("/etc/passwd"), lambda: os.unlink("/etc/passwd"),
+             lambda: os.open("/tmp/../etc/passwd", os.O_WRONLY)):
+    try:
+        what()
+        print("worked")
+    except OSError as e:
+        print(errno.errorcode[e.errno])
+"""
+
+
+def test_one_file_system_holds_the_root_and_what_can_be_written(box):
+    """Only the mounts tell them apart, and nothing leads from one to the other."""
+    places = {"/tmp", "/var/tmp", "/home/user", "/workspace", "/run", "/dev/shm", "/var/anybox"}
+    mounts = [line.split()[1:4] for line in box.bash("cat /proc/self/mounts")["stdout"].splitlines()]
+    writable = {where for where, kind, options in mounts if kind == "tmpfs" and "ro" not in options.split(",")}
+    assert writable == places
+    devices = box.bash("stat -c %d / /etc /etc/passwd " + " ".join(sorted(places)))["stdout"].split()
+    assert len(devices) == 3 + len(places) and len(set(devices)) == 1
+    told = box.bash("python3 -", stdin=FROM_PLACE_TO_PLACE)
+    assert told["exit_code"] == 0 and set(told["stdout"].split()) <= {"EROFS", "EXDEV", "EACCES", "EPERM"}, told
+    assert len(told["stdout"].split()) == 8
+
+
+def memory_of_its_own(init):
+    """Of PID 1 in kB; the process that it keeps for the next command shares pages with it."""
+    text = pathlib.Path(f"/proc/{init}/smaps_rollup").read_text()
+    return sum(int(n) for n in re.findall(r"^(?:Private|Shared)_Dirty: +(\d+)", text, re.M))
+
+
+@pytest.mark.long
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may see the memory of PID 1")
+def test_a_box_that_rests_gives_memory_back(host):
+    client = host.server()
+    box = client.tool("create_sandbox", name="resting")["id"]
+    init = re.search(r"^pid=(\d+)$", (host.home / "boxes" / box / "info").read_text(), re.M).group(1)
+    at_first = memory_of_its_own(init)
+    client.tool("exec_bash", command="true")
+    assert wait_until(lambda: memory_of_its_own(init) > at_first + 8, 30)
+    assert wait_until(lambda: memory_of_its_own(init) <= at_first + 8, 120)
 
 
 def test_the_state_folder_is_for_its_owner_only(host):
