@@ -1,6 +1,7 @@
 /* ask.c - one request of a client, answered or handed on. */
 #include <errno.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -123,6 +124,23 @@ static int find_slot(struct server *s, bool is_tcp, struct err *e)
                             n);
 }
 
+/* Not before the first worker: most boxes rest without ever having had one. */
+static int share_memory(struct server *s, struct err *e)
+{
+    void *shared;
+
+    if (s->files_used_ms != NULL) {
+        return 0;
+    }
+    shared = mmap(NULL, sizeof(*s->files_used_ms), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
+        return err_sys(e, errno, "share memory with file workers");
+    }
+    s->files_used_ms = shared;
+    return 0;
+}
+
 /* The worker inherits the connection and what was read from it; for PID 1 this
  * conversation is over. */
 static int hand_to_worker(struct server *s, struct conn *c, bool is_tcp, struct err *e)
@@ -130,7 +148,7 @@ static int hand_to_worker(struct server *s, struct conn *c, bool is_tcp, struct 
     int slot = find_slot(s, is_tcp, e);
     pid_t pid;
 
-    if (slot < 0) {
+    if (slot < 0 || share_memory(s, e) < 0) {
         return -1;
     }
     if (c->out.len > 0) {

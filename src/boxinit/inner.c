@@ -1,14 +1,11 @@
 /* inner.c - the inner process becomes PID 1 of a box: see boxinit.c. */
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,8 +21,6 @@
 #include "boxinit/net.h"
 #include "boxinit/process.h"
 #include "boxinit/rootfs.h"
-
-#define STACK_USED ((size_t)256 << 10) /* at most, before the loop */
 
 static int raise_loopback(struct err *e)
 {
@@ -140,17 +135,6 @@ static int become_init(struct spec *spec, struct box_fds *fds, struct arena *a,
     return box_say(FRAME_READY, e);
 }
 
-/* What the setting up took of the stack and the heap goes back to the machine: a box may rest
- * for long. Nothing else can be mapped as near to a stack. */
-static void give_back(void)
-{
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t in_use = ((uintptr_t)__builtin_frame_address(0) & ~(page - 1)) - page;
-
-    (void)madvise((void *)(in_use - STACK_USED), STACK_USED, MADV_DONTNEED);
-    (void)malloc_trim(0);
-}
-
 void box_init(const struct spec *spec, struct box_fds fds, int go, int net_made)
 {
     struct spec own = *spec;
@@ -168,7 +152,8 @@ void box_init(const struct spec *spec, struct box_fds fds, int go, int net_made)
         _exit(1);
     }
     (void)close(CONTROL_FD);
-    give_back();
+    spec_settle(&own);
+    process_give_back();
     server_run(&server);
     _exit(0);
 }

@@ -2,9 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
+#include <stdint.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define STACK_USED ((size_t)256 << 10) /* at most */
 
 void process_reset_signals(void)
 {
@@ -36,4 +41,14 @@ int process_null_stdio(struct err *e)
         (void)close(null);
     }
     return 0;
+}
+
+/* Nothing else can be mapped as near to a stack. */
+void process_give_back(void)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t in_use = ((uintptr_t)__builtin_frame_address(0) & ~(page - 1)) - page;
+
+    (void)madvise((void *)(in_use - STACK_USED), STACK_USED, MADV_DONTNEED);
+    (void)malloc_trim(0);
 }

@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
@@ -55,7 +54,7 @@ static bool is_visited(const struct server *s)
 
 int64_t server_idle_ms(const struct server *s, int64_t used_ms)
 {
-    int64_t files = atomic_load(s->files_used_ms);
+    int64_t files = s->files_used_ms != NULL ? atomic_load(s->files_used_ms) : 0;
 
     if (s->n_running > 0 || (s->spec->is_plain && is_visited(s))) {
         return 0;
@@ -259,11 +258,6 @@ static int prepare(struct server *s, struct err *e)
     fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
     if (s->epoll < 0 || fd < 0) {
         return err_sys(e, errno, "prepare to serve");
-    }
-    s->files_used_ms = mmap(NULL, sizeof(*s->files_used_ms), PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (s->files_used_ms == MAP_FAILED) {
-        return err_sys(e, errno, "share memory with file workers");
     }
     if (watch_open(s, &s->child, fd, EPOLLIN, on_signal, e) < 0 ||
         watch_open(s, &s->listener, s->fds.listener, EPOLLIN, conns_accept, e) < 0) {

@@ -148,7 +148,7 @@ struct server {
     struct spare spare;
     int64_t used_ms;                /* last request or end of a command */
     int64_t asked_before_ms;        /* used_ms before the request that is being answered */
-    _Atomic int64_t *files_used_ms; /* the same by the workers; shared memory */
+    _Atomic int64_t *files_used_ms; /* the same by the workers; shared memory, NULL: none yet */
     int64_t idle_ms;
     int64_t ends_boot_ms; /* 0: no hard end */
     int oom_adj_own, oom_adj_payload;

@@ -20,6 +20,7 @@
 #include "base/attr.h"
 #include "base/own.h"
 #include "boxinit/fds.h"
+#include "boxinit/process.h"
 #include "boxinit/server.h"
 
 #define ORDER_MAX (32u << 10)          /* a pipe holds 64 KiB, or 8 for who has many */
@@ -169,6 +170,7 @@ void spare_turn(struct server *s, int64_t now)
     }
     if (spare->pid != 0 && now - spare->made_ms >= KEEP_MS) {
         let_go(s);
+        process_give_back();
     }
     if (spare->due_ms > 0 && now >= spare->due_ms) {
         spare->due_ms = 0;

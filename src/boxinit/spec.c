@@ -247,7 +247,7 @@ static int other_version(struct err *e)
 
 int spec_parse(struct str fields, struct arena *a, struct spec *out, struct err *e)
 {
-    struct spec s = {0};
+    struct spec s = {.arena = a};
     struct raw_spec raw = {0};
 
     if (!get_fields(fields, a, &raw, &s)) {
@@ -279,6 +279,22 @@ int spec_parse(struct str fields, struct arena *a, struct spec *out, struct err 
     s.kept_dir = KEPT_DIR;
     *out = s;
     return 0;
+}
+
+void spec_settle(struct spec *s)
+{
+    s->n_ro_binds = 0;
+    s->n_etc_binds = 0;
+    s->n_cgroup_procs = 0;
+    s->n_closed = 0;
+    s->image = s->image != NULL ? "" : NULL;
+    s->net_program = s->net_program != NULL ? "" : NULL;
+    s->oom_file = "";
+    s->memory_file = "";
+    s->pids_file = "";
+    s->resolv_conf = STR_EMPTY;
+    s->hosts = STR_EMPTY;
+    arena_fini(s->arena);
 }
 
 /* ---- the order --------------------------------------------------------------- */

@@ -23,6 +23,7 @@ enum uid_mode {
 };
 
 struct spec {
+    struct arena *arena; /* what it was parsed into, but for the order */
     enum uid_mode uid_mode;
     uint32_t first_uid, first_gid, range;
     const char *const *ro_binds;
@@ -74,6 +75,9 @@ int spec_parse_order(struct str fields, struct arena *a, struct spec *out, struc
     MUST_CHECK;
 /* One spec frame from the descriptor, then its end. */
 int spec_read(int fd, struct arena *a, struct spec *out, struct err *e) MUST_CHECK;
+/* When a box is built: frees all that was only needed for that. What the order said stays, and
+ * whether there is an image, but not which. */
+void spec_settle(struct spec *s);
 /* One order from the control. ERR_CANCELLED: nobody wants the box any more. */
 int spec_read_order(int fd, struct arena *a, struct spec *out, struct err *e) MUST_CHECK;
 

@@ -152,6 +152,32 @@ static void an_image_is_read_and_checked(void **state)
     assert_fails(parse(&d, &a, &s, &e), &e, ERR_INVALID, "clean absolute path");
 }
 
+static void what_only_building_needs_is_freed(void **state)
+{
+    struct arena a own_arena = {0};
+    struct draft d = good;
+    struct spec s;
+    struct err e;
+
+    (void)state;
+    arena_init(&a, 1 << 20);
+    assert_ok(parse(&d, &a, &s, &e), &e);
+    assert_true(a.used > 0);
+    spec_settle(&s);
+    assert_int_equal(a.used, 0);
+    assert_int_equal(s.n_ro_binds + s.n_etc_binds + s.n_cgroup_procs + s.n_closed, 0);
+    assert_string_equal(s.pids_file, "");
+    assert_null(s.image);
+    assert_false(spec_shares_uid(&s));
+    assert_string_equal(s.work_dir, "/workspace");
+    assert_int_equal(s.pids, 50);
+    d.image = S("/srv/debian");
+    d.ro_bind = d.etc_bind = STR_EMPTY;
+    assert_ok(parse(&d, &a, &s, &e), &e);
+    spec_settle(&s);
+    assert_true(spec_shares_uid(&s));
+}
+
 static void a_network_is_read_and_checked(void **state)
 {
     struct arena a own_arena = {0};
@@ -275,6 +301,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_one_is_read),
         cmocka_unit_test(an_image_is_read_and_checked),
+        cmocka_unit_test(what_only_building_needs_is_freed),
         cmocka_unit_test(a_network_is_read_and_checked),
         cmocka_unit_test(the_hosts_network_comes_with_names_and_scopes),
         cmocka_unit_test(bad_ones_are_told),
