@@ -155,47 +155,83 @@ def rate_table(programs, facts, quick):
     one(f"pool of {BURST}", ">= 3x", [f"pool = {BURST}"], 2 if quick else 7, BURST, REFILL_MS)
 
 
+def slab_kb():
+    """What is in use of the kernel's slab, object by object; only root may know. Its pages tell
+    less: new objects begin with the holes that others have left."""
+    with open("/proc/slabinfo") as f:
+        rows = [line.split() for line in f if not line.startswith(("slabinfo", "#"))]
+    return sum(int(r[1]) * int(r[3]) for r in rows) / 1024
+
+
 def memory_kb():
     """Used by everything on this machine: what is not available, and the slab that counts as
     available but is in use by what lives. And the slab alone."""
     def reading():
         with open("/proc/meminfo") as f:
             kb = {line.split(":")[0]: int(line.split()[1]) for line in f}
+        slab = slab_kb() if os.geteuid() == 0 else kb["Slab"]
         time.sleep(0.1)
-        return kb["MemTotal"] - kb["MemAvailable"] + kb["SReclaimable"], kb["Slab"]
+        return kb["MemTotal"] - kb["MemAvailable"] - kb["SUnreclaim"] + slab, slab
 
     readings = [reading() for _ in range(9)]
     return [statistics.median(r[i] for r in readings) for i in (0, 1)]
 
 
-def memory_table(programs, quick):
-    """In batches, of which the median one counts: others live on this machine, too."""
-    batches, each = (5, 20) if quick else (10, 50)
-    names = [f"idle-{i}" for i in range(batches * each)]
-    head(f"host memory of {len(names)} idle boxes, all in", ours="a box", peer="its kernel slab")
+def grown_by(batches, each, make):
+    """[memory, slab] of one of those that make() makes. In batches, of which the median one
+    counts: others live on this machine, too."""
+    before = memory_kb()
+    grown = []
+    for batch in range(batches):
+        for i in range(each):
+            make(batch * each + i)
+        time.sleep(0.7)
+        now = memory_kb()
+        grown.append([(b - a) / each for a, b in zip(before, now)])
+        before = now
+    return [statistics.median(g[i] for g in grown) for i in (0, 1)]
 
-    def tell(what, grown, aim):
-        used, slab = (statistics.median(g[i] for g in grown) for i in (0, 1))
-        noisy = ", but others were busy here" if used < slab else ""
-        row(what, f"{used:.0f} kB", f"{slab:.0f} kB", "", f"{aim}{noisy}")
+
+def idle_peer(programs, batches, each):
+    """The same for bwrap with our view and a process that sleeps; it has no cgroups. None
+    without bwrap."""
+    if not BWRAP:
+        return None
+    command = [BWRAP, "--die-with-parent", *our_view(programs)[1:-1], "echo ready; exec sleep infinity"]
+    running = []
+
+    def make(_):
+        running.append(subprocess.Popen(command, stdout=subprocess.PIPE))
+        running[-1].stdout.readline()
+
+    try:
+        return grown_by(batches, each, make)
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
+
+
+def memory_table(programs, quick):
+    batches, each = (5, 20) if quick else (10, 50)
+    head(f"host memory of {batches * each} idle boxes, each, all in", peer="bwrap")
+    peer = idle_peer(programs, 5, 20)
+
+    def tell(what, ours, aim):
+        row(what, f"{ours[0]:.0f} kB", f"{peer[0]:.0f} kB" if peer else "", slower(ours[0], peer[0]) if peer else "",
+            f"{aim}, but others were busy here" if ours[0] < ours[1] else aim)
+        row("  of it kernel slab", f"{ours[1]:.0f} kB", f"{peer[1]:.0f} kB" if peer else "", "")
 
     with Home(programs, "pool = 0") as home, Client(home) as client:
         client.call("create_sandbox", name="first")
         time.sleep(2)
-        start = before = memory_kb()
-        grown = []
-        for i, name in enumerate(names):
-            client.call("create_sandbox", name=name)
-            if (i + 1) % each == 0:
-                time.sleep(0.7)
-                now = memory_kb()
-                grown.append([(b - a) / each for a, b in zip(before, now)])
-                before = now
-        tell("made, not used yet", grown, "<= 512 kB")
+        start = memory_kb()
+        tell("made, not used yet", grown_by(batches, each, lambda i: client.call("create_sandbox", name=f"idle-{i}")),
+             "<= 512 kB")
         if quick:
             return
-        for name in names:
-            client.call("exec_bash", command="true", sandbox_name=name)
+        for i in range(batches * each):
+            client.call("exec_bash", command="true", sandbox_name=f"idle-{i}")
         time.sleep(65)  # then a box has given up the process that it kept for the next command
-        grown = [[(b - a) / len(names) for a, b in zip(start, memory_kb())]]
-        tell("each has run `true`, a minute ago", grown, "<= 512 kB")
+        tell("each has run `true`, a minute ago", [(b - a) / (batches * each) for a, b in zip(start, memory_kb())],
+             "<= 512 kB")
