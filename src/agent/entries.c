@@ -63,12 +63,33 @@ static int need(struct entries_out *o, size_t n, struct err *e)
     return n > ENTRIES_BLOCK - o->block.len ? entries_flush(o, e) : 0;
 }
 
-static void put_number(struct buf *b, uint64_t v)
+/* Each of these writes at `to`, where there is room, and returns what follows. */
+static char *put_number(char *to, uint64_t v)
 {
     for (; v > 127; v >>= 7) {
-        buf_addc(b, (char)(v | 128));
+        *to++ = (char)(v | 128);
     }
-    buf_addc(b, (char)v);
+    *to++ = (char)v;
+    return to;
+}
+
+static char *put_bytes(char *to, struct str bytes)
+{
+    if (bytes.len > 0) {
+        memcpy(to, bytes.p, bytes.len);
+    }
+    return to + bytes.len;
+}
+
+/* Room for n bytes; the block is sent before when it has none. NULL: that failed. */
+static char *room_for(struct entries_out *o, size_t n, struct err *e)
+{
+    return need(o, n, e) < 0 ? NULL : buf_room(&o->block, n);
+}
+
+static void put_end(struct entries_out *o, const char *end)
+{
+    o->block.len = (size_t)(end - o->block.p);
 }
 
 static uint64_t zigzag(int64_t v)
@@ -76,32 +97,27 @@ static uint64_t zigzag(int64_t v)
     return ((uint64_t)v << 1) ^ (uint64_t)(v >> 63);
 }
 
-static void put_path(struct entries_out *o, struct str path)
+static char *put_path(struct entries_out *o, char *to, struct str path)
 {
     size_t most = path.len < o->last_len ? path.len : o->last_len;
     size_t shared = 0;
     while (shared < most && path.p[shared] == o->last[shared]) {
         shared++;
     }
-    put_number(&o->block, shared);
-    put_number(&o->block, path.len - shared);
-    buf_add(&o->block, str_skip(path, shared));
-    if (path.len > shared) {
-        memcpy(o->last + shared, path.p + shared, path.len - shared);
-    }
+    struct str rest = str_skip(path, shared);
+    (void)put_bytes(o->last + shared, rest);
     o->last_len = path.len;
+    return put_bytes(put_number(put_number(to, shared), rest.len), rest);
 }
 
-static void put_time(struct entries_out *o, int64_t mtime_ns)
+static char *put_time(struct entries_out *o, char *to, int64_t mtime_ns)
 {
     struct timespec t = tree_timespec(mtime_ns);
     bool with_ns = t.tv_nsec != 0 && !o->whole_seconds;
     /* Seconds of 64-bit nanoseconds have 35 bits: nothing here overflows. */
-    put_number(&o->block, zigzag(t.tv_sec - o->seconds) << 1 | (with_ns ? 1 : 0));
-    if (with_ns) {
-        put_number(&o->block, (uint64_t)t.tv_nsec);
-    }
+    to = put_number(to, zigzag(t.tv_sec - o->seconds) << 1 | (with_ns ? 1 : 0));
     o->seconds = t.tv_sec;
+    return with_ns ? put_number(to, (uint64_t)t.tv_nsec) : to;
 }
 
 static int put_entry(void *arg, const struct tree_entry *entry, struct err *e)
@@ -112,28 +128,29 @@ static int put_entry(void *arg, const struct tree_entry *entry, struct err *e)
         return err_set(e, ERR_INVALID, "\"%.*s\" is no path in a tree",
                        STR_ARG(str_head(entry->path, 300)));
     }
-    if (need(o, ENTRY_MAX + entry->path.len + entry->target.len, e) < 0) {
+    char *to = room_for(o, ENTRY_MAX + entry->path.len + entry->target.len, e);
+    if (to == NULL) {
         return -1;
     }
     unsigned tag = ENTRY | (unsigned)entry->type << TYPE_SHIFT | (entry->has_sum ? HAS_SUM : 0) |
                    (entry->meta_only ? META_ONLY : 0) | (same_mode ? SAME_MODE : 0);
-    buf_addc(&o->block, (char)tag);
-    put_path(o, entry->path);
+    *to++ = (char)tag;
+    to = put_path(o, to, entry->path);
     if (!same_mode) {
-        put_number(&o->block, entry->mode & 0777);
+        to = put_number(to, entry->mode & 0777);
         o->mode = entry->mode & 0777;
     }
     if (entry->type == TREE_FILE) {
-        put_number(&o->block, entry->size);
+        to = put_number(to, entry->size);
     }
-    put_time(o, entry->mtime_ns);
+    to = put_time(o, to, entry->mtime_ns);
     if (entry->type == TREE_LINK) {
-        put_number(&o->block, entry->target.len);
-        buf_add(&o->block, entry->target);
+        to = put_bytes(put_number(to, entry->target.len), entry->target);
     }
     if (entry->has_sum) {
-        buf_add(&o->block, (struct str){(const char *)entry->sum, TREE_SUM});
+        to = put_bytes(to, (struct str){(const char *)entry->sum, TREE_SUM});
     }
+    put_end(o, to);
     return 0;
 }
 
@@ -192,28 +209,28 @@ static int put_hole(void *arg, uint64_t n, struct err *e)
     if (n == 0) {
         return 0;
     }
-    if (need(o, 1 + VARINT_MAX, e) < 0) {
+    char *to = room_for(o, 1 + VARINT_MAX, e);
+    if (to == NULL) {
         return -1;
     }
-    buf_addc(&o->block, HOLE);
-    put_number(&o->block, n);
+    *to++ = HOLE;
+    put_end(o, put_number(to, n));
     return 0;
 }
 
 static int put_done(void *arg, bool ok, struct str why, struct err *e)
 {
     struct entries_out *o = arg;
-    if (need(o, 1 + VARINT_MAX + ENTRIES_WHY, e) < 0) {
+    char *to = room_for(o, 1 + VARINT_MAX + ENTRIES_WHY, e);
+    if (to == NULL) {
         return -1;
     }
-    if (ok) {
-        buf_addc(&o->block, DONE);
-        return 0;
+    *to++ = ok ? DONE : FAILED;
+    if (!ok) {
+        why = str_head(why, ENTRIES_WHY);
+        to = put_bytes(put_number(to, why.len), why);
     }
-    why = str_head(why, ENTRIES_WHY);
-    buf_addc(&o->block, FAILED);
-    put_number(&o->block, why.len);
-    buf_add(&o->block, why);
+    put_end(o, to);
     return 0;
 }
 

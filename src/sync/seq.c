@@ -22,13 +22,27 @@ void seq_fini(struct seq *s)
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-static void put_number(struct buf *b, uint64_t v)
+#define NUMBER_MAX 10 /* bytes of a number */
+/* Of an entry without its path and target: head, sum, the numbers and lengths. */
+#define ENTRY_MAX (1 + TREE_SUM + 6 * NUMBER_MAX)
+
+/* Each of these writes at `to`, where there is room, and returns what follows. */
+static char *put_number(char *to, uint64_t v)
 {
     while (v >= 0x80) {
-        buf_addc(b, (char)(unsigned char)(v | 0x80));
+        *to++ = (char)(unsigned char)(v | 0x80);
         v >>= 7;
     }
-    buf_addc(b, (char)(unsigned char)v);
+    *to++ = (char)(unsigned char)v;
+    return to;
+}
+
+static char *put_bytes(char *to, struct str s)
+{
+    if (s.len > 0) {
+        memcpy(to, s.p, s.len);
+    }
+    return to + s.len;
 }
 
 /* Small negative numbers stay short too. */
@@ -37,10 +51,9 @@ static uint64_t fold(int64_t v)
     return ((uint64_t)v << 1) ^ (v < 0 ? UINT64_MAX : 0);
 }
 
-static void put_text(struct buf *b, struct str s)
+static char *put_text(char *to, struct str s)
 {
-    put_number(b, s.len);
-    buf_add(b, s);
+    return put_bytes(put_number(to, s.len), s);
 }
 
 static size_t shared_with_last(const struct seq *s, struct str path)
@@ -53,17 +66,14 @@ static size_t shared_with_last(const struct seq *s, struct str path)
     return n;
 }
 
-static void put_path(struct seq *s, struct str path)
+static char *put_path(struct seq *s, char *to, struct str path)
 {
     size_t shared = shared_with_last(s, path);
     struct str rest = str_skip(path, shared);
 
-    put_number(&s->bytes, shared);
-    put_text(&s->bytes, rest);
-    if (rest.len > 0) {
-        memcpy(s->last + shared, rest.p, rest.len);
-    }
+    (void)put_bytes(s->last + shared, rest);
     s->last_len = path.len;
+    return put_text(put_number(to, shared), rest);
 }
 
 static int check(const struct seq *s, const struct tree_entry *entry, struct err *e)
@@ -82,28 +92,32 @@ int seq_add(struct seq *s, const struct tree_entry *entry, unsigned tag, struct 
     unsigned head = (unsigned)entry->type | (entry->has_sum ? HAS_SUM : 0) |
                     (entry->meta_only ? META_ONLY : 0) | (tag & TAG_MAX) << TAG_SHIFT;
 
+    char *start, *to;
+
     if (check(s, entry, e) < 0) {
         return -1;
     }
-    buf_addc(&s->bytes, (char)(unsigned char)head);
-    put_path(s, entry->path);
-    put_number(&s->bytes, entry->mode);
-    put_number(&s->bytes, fold(entry->mtime_ns));
-    if (entry->type == TREE_FILE) {
-        put_number(&s->bytes, entry->size);
-    }
-    if (entry->type == TREE_LINK) {
-        put_text(&s->bytes, entry->target);
-    }
-    if (entry->has_sum) {
-        buf_add(&s->bytes, (struct str){(const char *)entry->sum, TREE_SUM});
-    }
-    if (s->bytes.cut) {
+    start = to = buf_room(&s->bytes, ENTRY_MAX + entry->path.len + entry->target.len);
+    if (start == NULL) {
         return err_set(e, ERR_LIMIT,
                        "the folder has more files than can be held in memory (%llu and more); "
                        "sync its folders one by one",
                        (unsigned long long)s->n);
     }
+    *to++ = (char)(unsigned char)head;
+    to = put_path(s, to, entry->path);
+    to = put_number(to, entry->mode);
+    to = put_number(to, fold(entry->mtime_ns));
+    if (entry->type == TREE_FILE) {
+        to = put_number(to, entry->size);
+    }
+    if (entry->type == TREE_LINK) {
+        to = put_text(to, entry->target);
+    }
+    if (entry->has_sum) {
+        to = put_bytes(to, (struct str){(const char *)entry->sum, TREE_SUM});
+    }
+    s->bytes.len += (size_t)(to - start);
     s->n++;
     return 0;
 }

@@ -1,5 +1,7 @@
 #include "tree/entry.h"
 
+#include <string.h>
+
 /* '/' sorts below every other byte, so that a folder's contents follow it directly. */
 static int rank(char c)
 {
@@ -19,28 +21,32 @@ int tree_path_cmp(struct str a, struct str b)
 
 static bool part_ok(struct str part)
 {
-    return part.len > 0 && !str_eq(part, S(".")) && !str_eq(part, S(".."));
+    bool dots = part.len > 0 && part.len <= 2 && part.p[0] == '.' && part.p[part.len - 1] == '.';
+    return part.len > 0 && !dots;
 }
 
 bool tree_path_ok(struct str path)
 {
-    if (path.len > TREE_PATH_MAX) {
+    if (path.len == 0) {
+        return true;
+    }
+    if (path.len > TREE_PATH_MAX || memchr(path.p, '\0', path.len) != NULL) {
         return false;
     }
-    size_t start = 0;
-    for (size_t i = 0; i <= path.len && path.len > 0; i++) {
-        if (i < path.len && path.p[i] == '\0') {
+    for (;;) {
+        const char *slash = memchr(path.p, '/', path.len);
+        if (slash == NULL) {
+            return part_ok(path);
+        }
+        size_t len = (size_t)(slash - path.p);
+        if (!part_ok(str_head(path, len))) {
             return false;
         }
-        if (i < path.len && path.p[i] != '/') {
-            continue;
-        }
-        if (!part_ok((struct str){path.p + start, i - start})) {
+        path = str_skip(path, len + 1);
+        if (path.len == 0) {
             return false;
         }
-        start = i + 1;
     }
-    return true;
 }
 
 #define NS 1000000000

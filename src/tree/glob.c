@@ -26,6 +26,7 @@ struct glob {
     struct token *tokens;
     size_t n;
     size_t plain; /* so many literals come first */
+    bool is_tail; /* then comes one star, and the rest are literals: "*.pyc" */
     bool never;   /* malformed */
 };
 
@@ -294,6 +295,19 @@ static size_t plain_len(struct str s)
     return n;
 }
 
+static bool is_tail(const struct glob *g)
+{
+    if (g->plain == g->n || (g->tokens[g->plain].kind != STAR && g->tokens[g->plain].kind != ALL)) {
+        return false;
+    }
+    for (size_t i = g->plain + 1; i < g->n; i++) {
+        if (g->tokens[i].kind != LITERAL) {
+            return false;
+        }
+    }
+    return true;
+}
+
 struct glob *glob_new(struct arena *a, enum glob_dialect dialect, struct str pattern)
 {
     struct glob *g = arena_new(a, struct glob);
@@ -315,6 +329,7 @@ struct glob *glob_new(struct arena *a, enum glob_dialect dialect, struct str pat
     while (g->plain < g->n && g->tokens[g->plain].kind == LITERAL) {
         g->plain++;
     }
+    g->is_tail = is_tail(g);
     return g;
 }
 
@@ -425,6 +440,21 @@ static bool match_rest(const struct glob *g, struct str text)
     return (now->bits[g->n >> 6] >> (g->n & 63)) & 1;
 }
 
+/* The most frequent form of a pattern, in the time that its end takes. */
+static bool match_tail(const struct glob *g, struct str text)
+{
+    size_t n = g->n - g->plain - 1;
+    if (text.len < n) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (g->tokens[g->plain + 1 + i].byte != (unsigned char)text.p[text.len - n + i]) {
+            return false;
+        }
+    }
+    return g->tokens[g->plain].kind == ALL || !str_has(str_head(text, text.len - n), '/');
+}
+
 bool glob_match(const struct glob *g, struct str text)
 {
     if (g->never || text.len < g->plain) {
@@ -438,5 +468,6 @@ bool glob_match(const struct glob *g, struct str text)
     if (g->plain == g->n) {
         return text.len == g->n;
     }
-    return match_rest(g, str_skip(text, g->plain));
+    text = str_skip(text, g->plain);
+    return g->is_tail ? match_tail(g, text) : match_rest(g, text);
 }

@@ -294,7 +294,7 @@ static int visit(struct walk *w, const char *name, struct err *e)
     if (dir < 0 || fstatat(dir, name, &is, AT_SYMLINK_NOFOLLOW) < 0) {
         return not_read(w, path, errno, e);
     }
-    if (!tree_path_ok(path)) {
+    if (path.len > TREE_PATH_MAX) {
         return not_read(w, str_head(path, TREE_PATH_MAX), ENAMETOOLONG, e);
     }
     tree_entry_from(&entry, &is);
