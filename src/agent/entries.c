@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-enum { ENTRY = 0, DATA = 1, HOLE = 2, DONE = 3, FAILED = 4 };
+enum { ENTRY = 0, DATA = 1, HOLE = 2, DONE = 3, FAILED = 4, PARTS = 5 };
 
 #define KIND       7 /* bits of a tag */
 #define TYPE_SHIFT 3
@@ -234,6 +234,17 @@ static int put_done(void *arg, bool ok, struct str why, struct err *e)
     return 0;
 }
 
+int entries_put_parts(struct entries_out *o, struct err *e)
+{
+    char *to = room_for(o, 1, e);
+    if (to == NULL) {
+        return -1;
+    }
+    *to++ = PARTS;
+    put_end(o, to);
+    return 0;
+}
+
 struct tree_sink entries_sink(struct entries_out *o)
 {
     return (struct tree_sink){
@@ -356,6 +367,7 @@ static int read_entry(struct entries_in *i, unsigned tag, struct rest *r,
         memcpy(entry.sum, sum.p, TREE_SUM);
     }
     i->in_file = entry.type == TREE_FILE && !entry.meta_only && !i->list_only;
+    i->in_parts = false;
     i->left = entry.size;
     return to->entry(to->arg, &entry, e);
 }
@@ -363,7 +375,7 @@ static int read_entry(struct entries_in *i, unsigned tag, struct rest *r,
 /* Contents that come: no more than were announced. */
 static int take(struct entries_in *i, uint64_t n, struct err *e)
 {
-    if (!i->in_file || (i->sized && n > i->left)) {
+    if (!i->in_file || i->in_parts || (i->sized && n > i->left)) {
         return bad(e, "the length of a file");
     }
     i->left -= i->sized ? n : 0;
@@ -401,6 +413,19 @@ static int read_end(struct entries_in *i, unsigned kind, struct rest *r, const s
     return to->done(to->arg, kind == DONE, why, e);
 }
 
+static int read_parts(struct entries_in *i, const struct tree_sink *to, struct err *e)
+{
+    if (!i->in_file || to->parts == NULL) {
+        return bad(e, "a file in parts");
+    }
+    if (i->in_parts) {
+        return 0;
+    }
+    i->in_parts = true;
+    i->left = 0;
+    return to->parts(to->arg, e);
+}
+
 static int read_item(struct entries_in *i, struct rest *r, const struct tree_sink *to,
                      struct err *e)
 {
@@ -418,6 +443,7 @@ static int read_item(struct entries_in *i, struct rest *r, const struct tree_sin
     case HOLE: return read_contents(i, kind, r, to, e);
     case DONE:
     case FAILED: return read_end(i, kind, r, to, e);
+    case PARTS: return read_parts(i, to, e);
     default: return bad(e, "an item");
     }
 }

@@ -14,6 +14,8 @@
  *      hole    tag HOLE, length
  *      done    tag DONE
  *      failed  tag FAILED, length, why
+ *      parts   tag PARTS: the contents travel elsewhere; "done" or "failed" follows. Said again it
+ *              only tells that somebody is at it
  *
  * So a file of a listing costs about a dozen bytes and many small files share a block. Blocks may be compressed one by one
  * (base/lz.h), where the link is slower than that.
@@ -60,6 +62,7 @@ int entries_put_path(struct entries_out *o, struct str path, struct err *e) MUST
  * some of it and says how much. */
 int entries_room(struct entries_out *o, char **to, size_t *cap, struct err *e) MUST_CHECK;
 void entries_filled(struct entries_out *o, size_t n);
+int entries_put_parts(struct entries_out *o, struct err *e) MUST_CHECK;
 int entries_flush(struct entries_out *o, struct err *e) MUST_CHECK; /* sends what is there */
 
 /* ---- reading ------------------------------------------------------------------------- */
@@ -74,7 +77,7 @@ struct entries_in {
     bool any;
     uint32_t mode;
     int64_t seconds;
-    bool in_file;
+    bool in_file, in_parts;
     uint64_t left; /* of the file's size */
     char *unpacked;
 };

@@ -22,10 +22,13 @@
 #ifndef AGENT_PROTO_H
 #define AGENT_PROTO_H
 
-#define AGENT_VERSION 2 /* 1: without TREE_*, TCP and EXEC_KEEP */
+#define AGENT_VERSION 3 /* 1: without TREE_*, TCP and EXEC_KEEP; 2: without parts of files */
 #define AGENT_LOWEST  1 /* what both sides still speak */
 #define AGENT_TREES   2 /* the version that TREE_* came with */
 #define AGENT_PORTS   2 /* the version that TCP came with */
+#define AGENT_PARTS   3 /* the version that TREE_PART_* came with */
+
+#define PART_FILE_MIN (32u << 20) /* a file of so many bytes may go in parts */
 
 #define BOX_HOME     "/home/user"
 #define BOX_WORK_DIR "/workspace"
@@ -123,6 +126,23 @@ enum frame_type {
     /* u32 length when unpacked (0: it is not packed), str block; empty: the end */
     FRAME_TREE_GIVE = 34,
 
+    /* Parts of one large file, over several connections at once. The conversation of a PUT has
+     * an item "parts" for it (entries.h) and is answered by TREE_PARTS with the name of the
+     * temporary file, beside where the file goes; others then write into that, and when
+     * all of it is confirmed the first one goes on, to "done" or "failed". In a GET with TREE_IN_PARTS
+     * that item stands for the contents of each file of PART_FILE_MIN bytes or more, and
+     * others read them. These conversations have no end but that of the connection. */
+
+    /* str root, u8 flags, str path of the file below it, str name of the temporary file; then
+     * TREE_SLICEs -> TREE_WRITTEN from time to time, or FAIL */
+    FRAME_TREE_PART_PUT = 35,
+    /* str root, u8 flags, str path -> TREE_FILE; then TREE_WANTs -> TREE_PIECEs, or FAIL */
+    FRAME_TREE_PART_GET = 36,
+    /* u64 offset, u32 length when unpacked (0: it is not packed), str bytes, not empty */
+    FRAME_TREE_SLICE = 37,
+    /* u64 offset, u64 length, not 0 */
+    FRAME_TREE_WANT = 38,
+
     /* ---- agent to client ---- */
 
     /* u32 version, u32 lowest version it speaks */
@@ -160,6 +180,15 @@ enum frame_type {
     FRAME_PUT_IS = 83,
     /* u64 files, u64 dirs, u64 dirs that are not empty and stay */
     FRAME_PRUNE_IS = 84,
+    /* str name of the temporary file; "": the file cannot be written, which was noted */
+    FRAME_TREE_PARTS = 85,
+    /* u64 offset, u32 length when unpacked, str bytes: what is wanted, in order; what is passed
+     * over are zeros. Without bytes: here ends what was wanted. */
+    FRAME_TREE_PIECE = 86,
+    /* u64 size, u64 mtime in ns, of the file that was opened */
+    FRAME_TREE_FILE = 87,
+    /* u64 slices that are written, in all */
+    FRAME_TREE_WRITTEN = 88,
 };
 
 enum {
@@ -185,7 +214,8 @@ enum {
     TREE_GITIGNORE = 1 << 1, /* .gitignore files count */
     TREE_SUMS = 1 << 2,      /* with the SHA-256 of each file */
     TREE_COMPRESS = 1 << 3,  /* the link is slow: pack blocks */
-    TREE_FLAGS = 15,
+    TREE_IN_PARTS = 1 << 4,  /* of a GET: others fetch the contents of large files */
+    TREE_FLAGS = 31,
 };
 enum {
     WRITE_PARENTS = 1 << 0, /* make missing folders */

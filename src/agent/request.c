@@ -6,9 +6,14 @@
 #include "agent/proto.h"
 #include "tree/exclude.h"
 
+static bool is_part(uint8_t type)
+{
+    return type == FRAME_TREE_PART_PUT || type == FRAME_TREE_PART_GET;
+}
+
 static bool is_tree(uint8_t type)
 {
-    return type >= FRAME_TREE_LIST && type <= FRAME_TREE_PRUNE;
+    return (type >= FRAME_TREE_LIST && type <= FRAME_TREE_PRUNE) || is_part(type);
 }
 
 bool request_is_file(uint8_t type)
@@ -63,7 +68,22 @@ static int check_path(const struct request *r, struct err *e)
         return err_set(e, ERR_PROTOCOL, "request %u asks for what this agent does not know",
                        r->type);
     }
+    if (is_part(r->type) && (r->name.len == 0 || !tree_path_ok(r->name))) {
+        return err_set(e, ERR_INVALID, "\"%.*s\" is no path of a file in a tree",
+                       STR_ARG(str_head(r->name, 300)));
+    }
     return check_text(r->path, "a path", PATH_MAX_BYTES - 1, e);
+}
+
+/* An offset and a length that a file can have. */
+static int check_range(const struct request *r, struct err *e)
+{
+    uint64_t n = r->type == FRAME_TREE_WANT ? r->max : r->bytes.len;
+
+    if (n == 0 || r->from > INT64_MAX || n > INT64_MAX - r->from) {
+        return err_set(e, ERR_PROTOCOL, "request %u names a part that no file can have", r->type);
+    }
+    return 0;
 }
 
 static int check(const struct request *r, struct err *e)
@@ -79,6 +99,9 @@ static int check(const struct request *r, struct err *e)
     }
     if (r->type == FRAME_TCP && r->port == 0) {
         return err_set(e, ERR_INVALID, "that is no port; 1 to 65535 are accepted");
+    }
+    if ((r->type == FRAME_TREE_WANT || r->type == FRAME_TREE_SLICE) && check_range(r, e) < 0) {
+        return -1;
     }
     if (r->bytes.len > DATA_MAX || r->unpacked > ENTRIES_BLOCK) {
         return err_set(e, ERR_PROTOCOL, "%zu bytes in one frame; at most %u are accepted",
@@ -131,6 +154,15 @@ static bool get_task(struct wire_in *in, struct arena *a, struct request *r)
         r->unpacked = wire_get_u32(in);
         r->bytes = wire_get_str(in);
         return true;
+    case FRAME_TREE_SLICE:
+        r->from = wire_get_u64(in);
+        r->unpacked = wire_get_u32(in);
+        r->bytes = wire_get_str(in);
+        return true;
+    case FRAME_TREE_WANT:
+        r->from = wire_get_u64(in);
+        r->max = wire_get_u64(in);
+        return true;
     case FRAME_EXTEND:
         r->lifetime_ms = wire_get_u64(in);
         r->idle_ms = wire_get_u64(in);
@@ -154,6 +186,11 @@ static void get_file(struct wire_in *in, struct arena *a, struct request *r)
         r->digest = wire_get_str(in);
         r->n_excludes = wire_get_list(in, a, EXCLUDES_MAX, &r->excludes);
         return;
+    case FRAME_TREE_PART_PUT:
+        r->name = wire_get_str(in);
+        r->temp = wire_get_str(in);
+        return;
+    case FRAME_TREE_PART_GET: r->name = wire_get_str(in); return;
     case FRAME_STAT: r->follow = wire_get_u8(in) != 0; return;
     case FRAME_LIST:
         r->recursive = wire_get_u8(in) != 0;

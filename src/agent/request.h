@@ -17,8 +17,10 @@ struct request {
     uint16_t port;     /* TCP; not 0 */
     uint32_t unpacked; /* TREE_GIVE, whose block is in .bytes */
     struct str id;     /* EXEC, ATTACH, KILL, STATE */
-    struct str path;   /* STAT to REMOVE, TREE_LIST to TREE_PRUNE */
-    struct str bytes;  /* INPUT, CHUNK */
+    struct str path;   /* STAT to REMOVE, TREE_LIST to TREE_PRUNE, TREE_PART_*: its root */
+    struct str bytes;  /* INPUT, CHUNK, TREE_SLICE */
+    struct str name;   /* TREE_PART_*: the file below the root */
+    struct str temp;   /* TREE_PART_PUT */
 
     const struct str *argv, *env; /* EXEC */
     size_t n_argv, n_env;
@@ -30,7 +32,7 @@ struct request {
     uint64_t from_out, from_err; /* ATTACH */
 
     bool follow, recursive; /* STAT; LIST */
-    uint64_t from, max;     /* READ; LIST has max only */
+    uint64_t from, max;     /* READ, TREE_WANT; LIST has max only, TREE_SLICE from only */
     uint32_t mode;          /* WRITE */
     uint8_t flags;
 

@@ -49,5 +49,8 @@ int trees_list(struct worker *w, const struct request *r, struct err *e);
 int trees_get(struct worker *w, const struct request *r, struct err *e);
 int trees_put(struct worker *w, const struct request *r, struct err *e);
 int trees_prune(struct worker *w, const struct request *r, struct err *e);
+/* trees_parts.c: until the client has gone. */
+int trees_part_put(struct worker *w, const struct request *r, struct err *e);
+int trees_part_get(struct worker *w, const struct request *r, struct err *e);
 
 #endif

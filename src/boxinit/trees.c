@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -20,6 +21,7 @@
 
 #define ALIVE_MS     5000       /* a client that waits hears something so often */
 #define HELD_MAX     (8u << 20) /* of a listing that may turn out not to be wanted */
+#define PARTS_S      86400      /* that a large file may take over other connections */
 #define LOOK_EVERY   512        /* names between two looks at the client */
 #define PATTERNS_MAX (1u << 30) /* memory of a request's excludes, which a frame bounds */
 
@@ -285,6 +287,7 @@ struct getting {
     struct tree_reader *files;
     struct entries_out out;
     struct tree_sink to;
+    bool in_parts; /* large files go by others */
 };
 
 /* The bytes of the open file, as many as it had. */
@@ -335,7 +338,16 @@ static int get_path(void *arg, const struct tree_entry *asked, struct err *e)
     if (g->to.entry(g->to.arg, &entry, e) < 0) {
         return -1;
     }
-    return entry.type == TREE_FILE ? send_bytes(g, entry.size, e) : 0;
+    if (entry.type != TREE_FILE) {
+        return 0;
+    }
+    if (g->in_parts && entry.size >= PART_FILE_MIN) {
+        /* The client reads on when it has all of the file. */
+        struct timeval patience = {.tv_sec = PARTS_S};
+        (void)setsockopt(g->w->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+        return entries_put_parts(&g->out, e) < 0 ? -1 : g->to.done(g->to.arg, true, STR_EMPTY, e);
+    }
+    return send_bytes(g, entry.size, e);
 }
 
 static int get_all(struct getting *g, struct err *e)
@@ -364,7 +376,7 @@ int trees_get(struct worker *w, const struct request *r, struct err *e)
 {
     const char *path = command_path(w->spec, &w->arena, r->path);
     int fd own_fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    struct getting g = {.w = w};
+    struct getting g = {.w = w, .in_parts = (r->flags & TREE_IN_PARTS) != 0};
     if (fd < 0) {
         (void)worker_fail(w, errno, r->path, "read", e);
         return trees_refuse(w, e);

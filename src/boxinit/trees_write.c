@@ -28,6 +28,16 @@ static int note_skipped(void *arg, struct str path, struct str why, struct err *
     return 0;
 }
 
+/* The client waits for it. */
+static int say_parts(void *arg, struct str temp, struct err *e)
+{
+    struct putting *p = arg;
+    struct wire_out o = wire_begin(&p->w->out, FRAME_TREE_PARTS);
+    wire_str(&o, temp);
+    (void)!wire_end(&o);
+    return worker_flush(p->w, e);
+}
+
 static void say_put(struct putting *p)
 {
     struct wire_out o = wire_begin(&p->w->out, FRAME_PUT_IS);
@@ -68,8 +78,8 @@ static int in_words(const struct worker *w, const struct request *r, struct err 
 
 static int write_tree(struct putting *p, int root, struct err *e)
 {
-    struct apply *a =
-        apply_open(&(struct apply_req){.root_fd = root, .failed = note_skipped, .arg = p});
+    struct apply *a = apply_open(
+        &(struct apply_req){.root_fd = root, .failed = note_skipped, .parts = say_parts, .arg = p});
     struct entries_in in;
     struct err ignored;
     entries_in_init(&in);

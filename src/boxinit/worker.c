@@ -178,6 +178,8 @@ static int answer(struct worker *w, const struct request *r, struct err *e)
     case FRAME_TREE_GET: return trees_get(w, r, e);
     case FRAME_TREE_PUT: return trees_put(w, r, e);
     case FRAME_TREE_PRUNE: return trees_prune(w, r, e);
+    case FRAME_TREE_PART_PUT: return trees_part_put(w, r, e);
+    case FRAME_TREE_PART_GET: return trees_part_get(w, r, e);
     default:
         return err_set(e, ERR_PROTOCOL, "request %u on a connection for file requests", r->type);
     }
@@ -203,6 +205,8 @@ static bool serve_one(struct worker *w)
     rc = request_parse(frame, &w->arena, &r, &e);
     if (rc == 0) {
         r.path = arena_str(&w->arena, r.path); /* more frames may follow into the buffer */
+        r.name = arena_str(&w->arena, r.name);
+        r.temp = arena_str(&w->arena, r.temp);
         rc = answer(w, &r, &e);
     }
     if (rc < 0) {

@@ -10,6 +10,7 @@
 #include "agent/entries.h"
 #include "base/clock.h"
 #include "base/plain.h"
+#include "provider/agent_parts.h"
 #include "provider/over_agent.h"
 #include "provider/talk.h"
 
@@ -25,6 +26,7 @@ struct exchange {
     const struct ctx *ctx;
     struct entries_out out;
     struct entries_in in;
+    bool waits; /* for a frame: nothing is sent before it */
 };
 
 /* ---- the conversation ---------------------------------------------------------------------- */
@@ -48,6 +50,7 @@ static int begin(struct exchange *x, struct box *b, const struct ctx *ctx, struc
                  struct err *e)
 {
     x->talk = TALK_NONE;
+    x->waits = false;
     x->ctx = ctx;
     entries_out_init(&x->out, is_slow(b), send_block, x);
     entries_in_init(&x->in);
@@ -219,7 +222,7 @@ static int next_frame(struct exchange *x, more_fn *more, void *arg, bool *sent, 
         if (t->closed) {
             return talk_ended(t, x->ctx, e);
         }
-        while (!*sent && t->out.len < OUT_AHEAD) {
+        while (!*sent && !x->waits && t->out.len < OUT_AHEAD) {
             int some = more(arg, e);
             if (some < 0) {
                 return -1;
@@ -229,7 +232,7 @@ static int next_frame(struct exchange *x, more_fn *more, void *arg, bool *sent, 
         if (talk_flush(t, e) < 0) {
             return -1;
         }
-        if (!talk_unsent(t) && !*sent) {
+        if (!talk_unsent(t) && !*sent && !x->waits) {
             /* There is more to send and room for it; only what came meanwhile is looked at. */
             if (ctx_check(x->ctx, e) < 0 || talk_read(t, e) < 0) {
                 return -1;
@@ -256,9 +259,14 @@ static int send_end(struct exchange *x, struct err *e)
 
 struct putting {
     struct exchange x;
+    struct box *box;
+    struct str root;
     const struct tree_source *from;
     struct tree_sink to;
     bool in_file;
+    /* The large file that goes in parts. */
+    struct tree_entry large;
+    char path[TREE_PATH_MAX];
 };
 
 static int more_of_file(struct putting *p, struct err *e)
@@ -289,6 +297,46 @@ static int more_of_file(struct putting *p, struct err *e)
     return p->to.done(p->to.arg, false, str_from(why.msg), e) < 0 ? -1 : 1;
 }
 
+/* A large file: its entry, and then it is waited for where its parts go. */
+static int announce_parts(struct putting *p, const struct tree_entry *entry, struct err *e)
+{
+    p->large = *entry;
+    memcpy(p->path, entry->path.p, entry->path.len);
+    p->large.path.p = p->path;
+    p->x.waits = true;
+    if (p->to.entry(p->to.arg, entry, e) < 0 || entries_put_parts(&p->x.out, e) < 0) {
+        return -1;
+    }
+    return entries_flush(&p->x.out, e) < 0 ? -1 : 1;
+}
+
+static int put_parts(struct putting *p, struct frame f, struct err *e)
+{
+    struct wire_in r = wire_read(f.fields);
+    struct str temp = wire_get_str(&r);
+    char name[256];
+    char why[ENTRIES_WHY + 1];
+    struct parts_req req = {
+        .box = p->box,
+        .ctx = p->x.ctx,
+        .root = p->root,
+        .path = p->large.path,
+        .size = p->large.size,
+        .main = &p->x.talk,
+        .alive = &p->x.out,
+    };
+    if (!p->x.waits || !wire_done(&r) || temp.len >= sizeof name) {
+        return talk_bad(e, "where a file goes");
+    }
+    p->x.waits = false;
+    if (temp.len == 0) {
+        return p->to.done(p->to.arg, false, STR_EMPTY, e);
+    }
+    memcpy(name, temp.p, temp.len);
+    int whole = parts_put(&req, (struct str){name, temp.len}, p->from, why, e);
+    return whole < 0 ? -1 : p->to.done(p->to.arg, whole > 0, str_from(whole > 0 ? "" : why), e);
+}
+
 static int more_to_put(void *arg, struct err *e)
 {
     struct putting *p = arg;
@@ -299,6 +347,9 @@ static int more_to_put(void *arg, struct err *e)
     int got = p->from->next(p->from->arg, &entry, e);
     if (got <= 0) {
         return got < 0 ? -1 : send_end(&p->x, e);
+    }
+    if (p->from->seek != NULL && parts_fit(p->box, &entry)) {
+        return announce_parts(p, &entry, e);
     }
     p->in_file = entry.type == TREE_FILE && !entry.meta_only;
     return p->to.entry(p->to.arg, &entry, e) < 0 ? -1 : 1;
@@ -330,6 +381,10 @@ static int put_all(struct putting *p, struct put_result *out, struct err *e)
                 return -1;
             }
             told = true;
+        } else if (f.type == FRAME_TREE_PARTS) {
+            if (put_parts(p, f, e) < 0) {
+                return -1;
+            }
         } else if (f.type == FRAME_OK && told && sent) {
             return 0;
         } else if (!is_sign_of_life(f)) {
@@ -341,7 +396,7 @@ static int put_all(struct putting *p, struct put_result *out, struct err *e)
 static int tree_put(struct box *b, const struct ctx *ctx, struct str root,
                     const struct tree_source *from, struct put_result *out, struct err *e)
 {
-    struct putting p = {.from = from};
+    struct putting p = {.box = b, .root = root, .from = from};
     *out = (struct put_result){0};
     int rc = begin(&p.x, b, ctx, root, e);
     if (rc == 0) {
@@ -359,6 +414,11 @@ struct getting {
     const struct tree_sink *to;
     const struct str *paths;
     size_t n, asked, came;
+    struct box *box;
+    struct str root;
+    struct tree_entry large; /* the last one that came, which may go in parts */
+    bool has_failed;         /* it did, and so it has */
+    char why[ENTRIES_WHY + 1];
 };
 
 static int more_to_ask(void *arg, struct err *e)
@@ -376,8 +436,29 @@ static int got_entry(void *arg, const struct tree_entry *entry, struct err *e)
     if (g->came == g->n || !str_eq(entry->path, g->paths[g->came])) {
         return talk_bad(e, "a file that was not asked for, or one");
     }
-    g->came++;
+    g->large = *entry;
+    g->large.path = g->paths[g->came++];
+    g->has_failed = false;
     return g->to->entry(g->to->arg, entry, e);
+}
+
+static int got_parts(void *arg, struct err *e)
+{
+    struct getting *g = arg;
+    struct parts_req req = {
+        .box = g->box,
+        .ctx = g->x.ctx,
+        .root = g->root,
+        .path = g->large.path,
+        .size = g->large.size,
+        .mtime_ns = g->large.mtime_ns,
+    };
+    if (!parts_fit(g->box, &g->large)) {
+        return talk_bad(e, "a file in parts");
+    }
+    int whole = parts_get(&req, g->to, g->why, e);
+    g->has_failed = whole == 0;
+    return whole < 0 ? -1 : 0;
 }
 
 static int got_data(void *arg, struct str bytes, struct err *e)
@@ -407,7 +488,17 @@ static int got_hole(void *arg, uint64_t n, struct err *e)
 static int got_done(void *arg, bool ok, struct str why, struct err *e)
 {
     const struct getting *g = arg;
+    if (g->has_failed) {
+        ok = false;
+        why = str_from(g->why);
+    }
     return g->to->done(g->to->arg, ok, ok ? STR_EMPTY : tidy(g->x.ctx, why), e);
+}
+
+static bool takes_parts(const struct getting *g)
+{
+    const struct agent_box *ab = CONTAINER_OF(g->box, struct agent_box, box);
+    return ab->lane != NULL && g->to->at != NULL && g->to->hole != NULL;
 }
 
 static int get_all(struct getting *g, struct err *e)
@@ -415,6 +506,7 @@ static int get_all(struct getting *g, struct err *e)
     struct tree_sink to = {
         .entry = got_entry, .data = got_data, .hole = got_hole, .done = got_done, .arg = g};
     bool sent = false;
+    to.parts = takes_parts(g) ? got_parts : NULL;
     for (;;) {
         struct frame f;
         if (next_frame(&g->x, more_to_ask, g, &sent, &f, e) < 0) {
@@ -438,10 +530,11 @@ static int get_all(struct getting *g, struct err *e)
 static int tree_get(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
                     size_t n, const struct tree_sink *to, struct err *e)
 {
-    struct getting g = {.to = to, .paths = paths, .n = n};
+    struct getting g = {.to = to, .paths = paths, .n = n, .box = b, .root = root};
     int rc = begin(&g.x, b, ctx, root, e);
     if (rc == 0) {
-        struct wire_out w = request(&g.x, b, FRAME_TREE_GET, root, 0);
+        struct wire_out w =
+            request(&g.x, b, FRAME_TREE_GET, root, takes_parts(&g) ? TREE_IN_PARTS : 0);
         g.x.in.sized = true;
         rc = finish(&w, e) < 0 ? -1 : get_all(&g, e);
     }

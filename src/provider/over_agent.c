@@ -44,6 +44,7 @@ int agent_usage(struct box *b, const struct ctx *ctx, struct agent_usage *out, s
     u.tasks = count(wire_get_u32(&r));
     u.idle_ms = amount(wire_get_u64(&r));
     u.ends_in_ms = amount(wire_get_u64(&r));
+    u.version = t.version;
     if (!wire_done(&r)) {
         return talk_bad(e, "figures");
     }

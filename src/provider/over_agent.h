@@ -21,7 +21,14 @@ struct agent_box {
     int64_t
         probe_ms; /* of a box behind an engine: how long it may take to find out whether it lives;
                        * then a way there that is broken says nothing about it. 0: a second */
+    /* NULL, or another connection to the same agent, number 0 to 2, for a large file: a stream as
+     * of connect(), or AGENT_LANE_LATER while it is being made, or AGENT_LANE_NONE. Never waits.
+     * Only where the agent speaks AGENT_PARTS. */
+    int (*lane)(struct box *b, unsigned i);
 };
+
+#define AGENT_LANE_NONE  (-1)
+#define AGENT_LANE_LATER (-2)
 
 int agent_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
                const struct sink *output, struct exec_result *out, struct err *e);
@@ -33,6 +40,7 @@ extern const struct port_ops ports_over_agent;
 struct agent_usage {
     int64_t memory_used, memory_limit, disk_used, disk_total, idle_ms, ends_in_ms;
     int processes, tasks;
+    uint32_t version; /* of the protocol that both speak */
 };
 int agent_usage(struct box *b, const struct ctx *ctx, struct agent_usage *out, struct err *e)
     MUST_CHECK;

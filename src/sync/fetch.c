@@ -115,6 +115,13 @@ static int on_hole(void *arg, uint64_t n, struct err *e)
     return count(f, n, e) < 0 ? -1 : f->sink->hole(f->sink->arg, n, e);
 }
 
+static int on_at(void *arg, uint64_t offset, struct err *e)
+{
+    struct fetching *f = arg;
+
+    return f->skips ? 0 : f->sink->at(f->sink->arg, offset, e);
+}
+
 static int on_done(void *arg, bool ok, struct str why, struct err *e)
 {
     struct fetching *f = arg;
@@ -142,8 +149,12 @@ static int on_local_failure(void *arg, struct str path, struct str why, struct e
 static int fetch_files(struct fetching *f, const struct seq *steps, struct err *e)
 {
     struct work *w = f->work;
-    struct tree_sink sink = {
-        .entry = on_entry, .data = on_data, .hole = on_hole, .done = on_done, .arg = f};
+    struct tree_sink sink = {.entry = on_entry,
+                             .data = on_data,
+                             .hole = on_hole,
+                             .at = on_at,
+                             .done = on_done,
+                             .arg = f};
     struct path_list paths;
     int rc = 0;
 

@@ -17,8 +17,8 @@ struct sending {
     struct seq_reader steps;
     struct tree_reader *files;
     bool in_file;
-    uint64_t left; /* of it */
-    uint64_t dirs; /* to make, as far as the box took them */
+    uint64_t size, left; /* of it */
+    uint64_t dirs;       /* to make, as far as the box took them */
 };
 
 static bool open_file(struct sending *s, struct tree_entry *entry)
@@ -38,7 +38,7 @@ static bool open_file(struct sending *s, struct tree_entry *entry)
         return false;
     }
     entry->path = path;
-    s->left = entry->size;
+    s->size = s->left = entry->size;
     return true;
 }
 
@@ -96,10 +96,25 @@ static uint64_t pass_hole(void *arg)
     return n;
 }
 
+static int seek_file(void *arg, uint64_t offset, struct err *e)
+{
+    struct sending *s = arg;
+
+    if (offset > s->size) {
+        return err_set(e, ERR_BUG, "a part of a file lies behind its end");
+    }
+    s->work->now.bytes -= s->size - s->left;
+    s->work->now.bytes += offset;
+    s->left = s->size - offset;
+    tree_reader_seek(s->files, offset);
+    return 0;
+}
+
 int send_steps(struct work *w, const struct seq *steps, struct err *e)
 {
     struct sending *s = xcalloc(1, sizeof(*s));
-    struct tree_source source = {.next = next, .read = read_file, .hole = pass_hole, .arg = s};
+    struct tree_source source = {
+        .next = next, .read = read_file, .hole = pass_hole, .seek = seek_file, .arg = s};
     struct put_result put = {0};
     struct sync_counts *done = &w->result->done;
     int rc;

@@ -31,8 +31,10 @@ struct file {
     bool begun;  /* entry() was called and done() not yet */
     bool failed; /* and was told: what comes for it is not wanted */
     int fd;
+    uint64_t size;  /* as its entry says */
     uint64_t at;    /* where the next byte goes */
     uint64_t end;   /* so much was really written */
+    uint64_t high;  /* and so long it is, with the holes */
     uint64_t bytes; /* all that came for it */
     uint32_t mode;
     int64_t mtime_ns;
@@ -418,7 +420,8 @@ static int put_file(struct apply *a, const struct tree_entry *entry, struct err 
     struct file *f = &a->file;
     f->begun = true;
     f->failed = false;
-    f->at = f->end = f->bytes = 0;
+    f->at = f->end = f->high = f->bytes = 0;
+    f->size = entry->size;
     f->mode = entry->mode & 0777;
     f->mtime_ns = entry->mtime_ns;
     buf_clear(&f->path);
@@ -483,7 +486,7 @@ static int write_at(struct file *f, struct str bytes)
             return errno;
         }
         f->at += (uint64_t)n;
-        f->end = f->at;
+        f->end = f->at > f->end ? f->at : f->end;
         bytes = str_skip(bytes, (size_t)n);
     }
     return 0;
@@ -525,6 +528,7 @@ static int sink_data(void *arg, struct str bytes, struct err *e)
             return file_failed(a, why, e);
         }
         f->at += hole ? n : 0;
+        f->high = f->at > f->high ? f->at : f->high;
         bytes = str_skip(bytes, n);
     }
     return 0;
@@ -541,8 +545,34 @@ static int sink_hole(void *arg, uint64_t n, struct err *e)
         return file_failed(a, EFBIG, e);
     }
     f->at += n;
+    f->high = f->at > f->high ? f->at : f->high;
     f->bytes += n;
     return 0;
+}
+
+static int sink_at(void *arg, uint64_t offset, struct err *e)
+{
+    struct apply *a = arg;
+    struct file *f = &a->file;
+    if (!f->begun || f->failed) {
+        return 0;
+    }
+    if (offset > INT64_MAX) {
+        return file_failed(a, EFBIG, e);
+    }
+    f->at = offset;
+    return 0;
+}
+
+static int sink_parts(void *arg, struct err *e)
+{
+    struct apply *a = arg;
+    struct file *f = &a->file;
+    if (!f->begun || f->failed) {
+        return a->req.parts(a->req.arg, STR_EMPTY, e);
+    }
+    f->high = f->bytes = f->size;
+    return a->req.parts(a->req.arg, str_from(f->temp), e);
 }
 
 /* 0, or the errno. */
@@ -551,7 +581,7 @@ static int finish_file(struct apply *a)
     struct file *f = &a->file;
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, tree_timespec(f->mtime_ns)};
     int dir = dirs_fd(&a->dirs);
-    if (dir < 0 || (f->at > f->end && ftruncate(f->fd, (off_t)f->at) < 0) ||
+    if (dir < 0 || (f->high > f->end && ftruncate(f->fd, (off_t)f->high) < 0) ||
         fchmod(f->fd, f->mode) < 0 || futimens(f->fd, times) < 0) {
         return errno;
     }
@@ -615,6 +645,8 @@ struct apply *apply_open(const struct apply_req *req)
         .entry = sink_entry,
         .data = sink_data,
         .hole = sink_hole,
+        .at = sink_at,
+        .parts = req->parts != NULL ? sink_parts : NULL,
         .done = sink_done,
         .arg = a,
     };

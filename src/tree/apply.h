@@ -35,6 +35,10 @@ struct apply_req {
      * with a folder full of things in the way, a name too long...). NULL: such a reason ends
      * it all. ENOSPC, EDQUOT, EROFS, EIO and want of memory or descriptors always do. */
     int (*failed)(void *arg, struct str path, struct str why, struct err *e);
+    /* Optional: others write the contents of this file, of the size that its entry says, into
+     * its temporary file of this name (tree_part_open()) before done(). Without a name: the
+     * file has failed. NULL: there are no parts. */
+    int (*parts)(void *arg, struct str temp, struct err *e);
     void *arg;
 };
 
@@ -46,6 +50,10 @@ const struct apply_stats *apply_stats(const struct apply *a);
 /* Finishes the folders, and frees *a. Also after an error, then with `whole` false: the temporary
  * file of an entry under way is removed. */
 int apply_close(struct apply *a, bool whole, struct err *e) MUST_CHECK;
+
+/* The temporary file of a file that another one writes (apply_req.parts), for writing: beside
+ * where that goes, and reached through no link. -1 with errno. */
+int tree_part_open(int root_fd, struct str path, struct str temp);
 
 /* Removes entries below the root; links are removed and not followed; missing is success. A
  * folder is removed only when it is empty then: what the caller did not name stays. Folders that

@@ -57,6 +57,8 @@ struct tree_source {
     /* Optional, asked before each read(): so many zero bytes come next (a hole in the file);
      * they are passed over by asking. 0: data, or the end. */
     uint64_t (*hole)(void *arg);
+    /* Optional: goes on at this offset of the file, which is not beyond its size. */
+    int (*seek)(void *arg, uint64_t offset, struct err *e);
     void *arg;
 };
 
@@ -66,6 +68,10 @@ struct tree_sink {
     int (*entry)(void *arg, const struct tree_entry *entry, struct err *e);
     int (*data)(void *arg, struct str bytes, struct err *e);
     int (*hole)(void *arg, uint64_t n, struct err *e); /* n zero bytes */
+    /* Optional: the next data() or hole() is at this offset of the file. */
+    int (*at)(void *arg, uint64_t offset, struct err *e);
+    /* Optional, before any contents of a file: they come by others (agent/proto.h). */
+    int (*parts)(void *arg, struct err *e);
     int (*done)(void *arg, bool ok, struct str why, struct err *e);
     void *arg;
 };

@@ -146,6 +146,13 @@ int tree_reader_open(struct tree_reader *r, struct str path, struct tree_entry *
     return 0;
 }
 
+/* Behind the end of a file is no hole, though it is told like one. */
+static bool has_shrunk(const struct tree_reader *r)
+{
+    struct stat is;
+    return fstat(r->fd, &is) < 0 || (uint64_t)is.st_size < r->size;
+}
+
 uint64_t tree_reader_hole(struct tree_reader *r)
 {
     if (!r->sparse || r->fd < 0 || r->at < r->data_end || r->at >= r->size) {
@@ -153,14 +160,20 @@ uint64_t tree_reader_hole(struct tree_reader *r)
     }
     off_t data = lseek(r->fd, (off_t)r->at, SEEK_DATA);
     uint64_t from = r->at;
-    if (data < 0 && errno != ENXIO) {
-        r->sparse = false; /* this file system cannot tell */
+    if (data < 0 && (errno != ENXIO || has_shrunk(r))) {
+        r->sparse = false; /* this file system cannot tell, or there is nothing to tell of */
         return 0;
     }
     r->at = data < 0 || (uint64_t)data > r->size ? r->size : (uint64_t)data;
     off_t hole = lseek(r->fd, (off_t)r->at, SEEK_HOLE);
     r->data_end = hole > 0 ? (uint64_t)hole : r->size;
     return r->at - from;
+}
+
+void tree_reader_seek(struct tree_reader *r, uint64_t offset)
+{
+    r->at = offset;
+    r->data_end = 0;
 }
 
 ssize_t tree_reader_read(struct tree_reader *r, char *to, size_t cap, struct err *e)

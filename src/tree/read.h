@@ -22,5 +22,6 @@ int tree_reader_open(struct tree_reader *r, struct str path, struct tree_entry *
 /* Of the file that was opened last: as in struct tree_source. */
 ssize_t tree_reader_read(struct tree_reader *r, char *to, size_t cap, struct err *e) MUST_CHECK;
 uint64_t tree_reader_hole(struct tree_reader *r);
+void tree_reader_seek(struct tree_reader *r, uint64_t offset);
 
 #endif

@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     uint64_t last = 0;
     struct entries_in in;
     struct err e;
-    struct tree_sink to = {each, data, hole, done, &last};
+    struct tree_sink to = {.entry = each, .data = data, .hole = hole, .done = done, .arg = &last};
     if (size < 3) {
         return 0;
     }

@@ -50,7 +50,8 @@ static int log_done(void *arg, bool ok, struct str why, struct err *e)
 
 static struct tree_sink log_sink(struct log *l)
 {
-    return (struct tree_sink){log_entry, log_data, log_hole, log_done, l};
+    return (struct tree_sink){
+        .entry = log_entry, .data = log_data, .hole = log_hole, .done = log_done, .arg = l};
 }
 
 static int keep_block(void *arg, struct str block, uint32_t unpacked, struct err *e)

@@ -178,7 +178,8 @@ static uint64_t source_hole(void *arg)
 
 static int put(struct fixture *fx, struct pulled *s, const char *root, struct put_result *out)
 {
-    struct tree_source from = {source_next, source_read, source_hole, s};
+    struct tree_source from = {
+        .next = source_next, .read = source_read, .hole = source_hole, .arg = s};
     s->paths = paths_of(fx->here.fd);
     s->files = tree_reader_new(fx->here.fd);
     int rc = trees_over_agent.put(&fx->box.box, &fx->ctx, str_from(root), &from, out, &fx->e);

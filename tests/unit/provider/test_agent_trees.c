@@ -194,6 +194,146 @@ static void fewer_files_are_refused(void **state)
     assert_fails(get(fx), &fx->e, ERR_PROTOCOL, "fewer");
 }
 
+/* ---- a large file in parts ------------------------------------------------------------------- */
+
+#define SIZE       ((uint64_t)PART_FILE_MIN)
+#define RANGE      ((uint64_t)2 << 20)
+#define RANGES     (SIZE / RANGE)
+#define SIZE_BYTES "\x80\x80\x80\x10"
+#define PARTS      "\x05"
+#define DONE       "\x03"
+
+static int no_lane(struct box *b, unsigned i)
+{
+    (void)b, (void)i;
+    return AGENT_LANE_NONE;
+}
+
+static int got_hole(void *arg, uint64_t n, struct err *e)
+{
+    (void)e;
+    buf_addf(&((struct fixture *)arg)->got, "(%llu)", (unsigned long long)n);
+    return 0;
+}
+
+static int got_at(void *arg, uint64_t offset, struct err *e)
+{
+    (void)e;
+    buf_addf(&((struct fixture *)arg)->got, "@%llu:", (unsigned long long)offset);
+    return 0;
+}
+
+static void say_file(struct fixture *fx, uint64_t size, uint64_t mtime_ns)
+{
+    struct buf b;
+    buf_init(&b, 1u << 20);
+    struct wire_out w = wire_begin(&b, FRAME_TREE_FILE);
+    wire_u64(&w, size);
+    wire_u64(&w, mtime_ns);
+    assert_true(wire_end(&w));
+    fake_hello(&fx->fake, 1);
+    fake_raw(&fx->fake, 1, buf_str(&b));
+    buf_fini(&b);
+}
+
+static void add_piece(struct buf *b, uint64_t at, struct str bytes)
+{
+    struct wire_out w = wire_begin(b, FRAME_TREE_PIECE);
+    wire_u64(&w, at);
+    wire_u32(&w, 0);
+    wire_str(&w, bytes);
+    assert_true(wire_end(&w));
+}
+
+/* Says it when so many ranges were asked for. */
+static void answer(struct fixture *fx, size_t wants, struct buf *pieces)
+{
+    for (size_t i = 0; i < wants; i++) {
+        fake_hear(&fx->fake, 1, FRAME_TREE_WANT);
+    }
+    fake_raw(&fx->fake, 1, buf_str(pieces));
+    buf_clear(pieces);
+}
+
+static int get_in_parts(struct fixture *fx)
+{
+    struct tree_sink to = {.entry = got_entry,
+                           .data = got_data,
+                           .hole = got_hole,
+                           .at = got_at,
+                           .done = got_done,
+                           .arg = fx};
+    const struct str paths[] = {S("a")};
+    fx->fake.agent.lane = no_lane;
+    say_block(fx, S(ENTRY("a", SIZE_BYTES) PARTS DONE));
+    say_end(fx, 0, STR_EMPTY);
+    fake_add(&fx->fake, 0, FAKE_LISTEN);
+    fake_add(&fx->fake, 1, FAKE_LISTEN);
+    return trees_over_agent.get(fx->box, &fx->ctx, S("d"), paths, 1, &to, &fx->e);
+}
+
+static void parts_are_put_where_they_were_asked_for(void **state)
+{
+    struct fixture *fx = *state;
+    struct frame f;
+    struct buf pieces own_buf = {0};
+    buf_init(&pieces, 1u << 20);
+    say_file(fx, SIZE, 0);
+    add_piece(&pieces, 5, S("hi"));
+    /* Three ranges are asked for ahead. */
+    for (uint64_t n = 1; n <= RANGES; n++) {
+        add_piece(&pieces, n * RANGE, STR_EMPTY);
+        if (n % 3 == 0 || n == RANGES) {
+            answer(fx, n % 3 == 0 ? 3 : n % 3, &pieces);
+        }
+    }
+    assert_ok(get_in_parts(fx), &fx->e);
+    assert_true(str_starts(buf_str(&fx->got), S("[a]@0:(5)@5:hi@7:(2097145)@2097152:(2097152)@")));
+    assert_true(str_ends(buf_str(&fx->got), S("(2097152)<1>")));
+    fake_join(&fx->fake);
+    assert_true(fake_heard(&fx->fake, 1, FRAME_TREE_WANT, RANGES - 1, &f));
+    assert_false(fake_heard(&fx->fake, 1, FRAME_TREE_WANT, RANGES, &f));
+}
+
+static void parts_that_were_not_asked_for_are_refused(void **state)
+{
+    const struct {
+        uint64_t at;
+        struct str bytes;
+    } lies[] = {
+        {2u << 20, S("x")},      {(2u << 20) - 1, S("xy")}, {UINT64_MAX, S("x")},
+        {(2u << 20) - 1, S("")}, {4u << 20, S("")},
+    };
+    for (size_t i = 0; i < COUNTOF(lies); i++) {
+        struct fixture *fx = *state;
+        struct buf pieces own_buf = {0};
+        buf_init(&pieces, 1u << 20);
+        say_file(fx, SIZE, 0);
+        add_piece(&pieces, lies[i].at, lies[i].bytes);
+        answer(fx, 1, &pieces);
+        assert_fails(get_in_parts(fx), &fx->e, ERR_PROTOCOL, "not asked for");
+        assert_str(buf_str(&fx->got), S("[a]"));
+        teardown(state);
+        setup(state);
+    }
+}
+
+static void parts_of_another_file_are_not_taken(void **state)
+{
+    struct fixture *fx = *state;
+    say_file(fx, SIZE, 1);
+    assert_ok(get_in_parts(fx), &fx->e);
+    assert_str(buf_str(&fx->got), S("[a]<0it changed while it was read>"));
+}
+
+static void no_parts_come_unasked(void **state)
+{
+    struct fixture *fx = *state;
+    say_block(fx, S(ENTRY("a", SIZE_BYTES) PARTS DONE));
+    fake_add(&fx->fake, 0, FAKE_LISTEN);
+    assert_fails(get(fx), &fx->e, ERR_PROTOCOL, "in parts");
+}
+
 static int endless_next(void *arg, struct tree_entry *out, struct err *e)
 {
     static char name[32];
@@ -258,6 +398,10 @@ int main(void)
         T(another_file_is_refused),
         T(more_than_it_announced_is_refused),
         T(fewer_files_are_refused),
+        T(parts_are_put_where_they_were_asked_for),
+        T(parts_that_were_not_asked_for_are_refused),
+        T(parts_of_another_file_are_not_taken),
+        T(no_parts_come_unasked),
         T(a_no_in_the_middle_of_a_put),
         T(an_old_agent_is_named),
         T(bad_roots_are_not_sent),
