@@ -11,7 +11,7 @@
 
 /* ---- the thread --------------------------------------------------------------------- */
 
-static void settle(struct machine *m, struct chan *relay, const struct err *why)
+static void settle(struct machine *m, struct chan *relay, uint32_t version, const struct err *why)
 {
     LOCKED(&m->lock);
     struct hostagent *a = &m->agent;
@@ -21,6 +21,7 @@ static void settle(struct machine *m, struct chan *relay, const struct err *why)
         a->state = HOSTAGENT_UP;
         a->relay = relay;
         a->since_ms = now;
+        a->version = version;
         machine_move_queued(m);
         return;
     }
@@ -38,7 +39,9 @@ static void *push(void *arg)
     struct err why = {0};
 
     arena_init(&arena, PUSH_MEMORY);
-    settle(m, hostagent_start(m, &ctx, &why), &why);
+    uint32_t version = 0;
+    struct chan *relay = hostagent_start(m, &ctx, &version, &why);
+    settle(m, relay, version, &why);
     return NULL;
 }
 
@@ -77,7 +80,7 @@ static void start_due(struct machine *m)
     struct err e = {0};
 
     if (a->state != HOSTAGENT_OFF || m->conf.agent_never || m->is_closing ||
-        !machine_is_connected(m) || clock_mono_ms() < a->again_ms) {
+        (!machine_is_connected(m) && !m->is_lane) || clock_mono_ms() < a->again_ms) {
         return;
     }
     if (a->has_thread) {

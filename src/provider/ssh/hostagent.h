@@ -41,6 +41,7 @@ void hostagent_join(struct machine *m);
 
 /* A channel whose relay has greeted, or NULL with the reason: ERR_UNSUPPORTED when it will
  * always be so. */
-struct chan *hostagent_start(struct machine *m, const struct ctx *ctx, struct err *e) MUST_CHECK;
+struct chan *hostagent_start(struct machine *m, const struct ctx *ctx, uint32_t *version,
+                             struct err *e) MUST_CHECK;
 
 #endif

@@ -221,16 +221,21 @@ static int probe_connect(struct box *b, const struct ctx *ctx, struct err *e)
     return relay_connect(CONTAINER_OF(b, struct probe, box.box)->relay, e);
 }
 
-static int check_agent(struct visit *v, struct chan *relay, struct err *e)
+static int check_agent(struct visit *v, struct chan *relay, uint32_t *version, struct err *e)
 {
     struct probe p = {.box = {.connect = probe_connect}, .relay = relay};
     struct agent_usage usage;
 
     atomic_init(&p.box.box.refs, 1);
-    return agent_usage(&p.box.box, v->ctx, &usage, e);
+    if (agent_usage(&p.box.box, v->ctx, &usage, e) < 0) {
+        return -1;
+    }
+    *version = usage.version;
+    return 0;
 }
 
-struct chan *hostagent_start(struct machine *m, const struct ctx *ctx, struct err *e)
+struct chan *hostagent_start(struct machine *m, const struct ctx *ctx, uint32_t *version,
+                             struct err *e)
 {
     struct visit v = {.machine = m, .ctx = ctx};
     struct chan *relay = NULL;
@@ -249,7 +254,7 @@ struct chan *hostagent_start(struct machine *m, const struct ctx *ctx, struct er
     if (rc == 0) {
         (void)err_set(e, ERR_SYSTEM, "the agent was sent, and is not what was sent");
     }
-    if (rc > 0 && check_agent(&v, relay, e) < 0) {
+    if (rc > 0 && check_agent(&v, relay, version, e) < 0) {
         chan_close(relay);
         return NULL;
     }

@@ -30,6 +30,7 @@
 #include "provider/ssh/libssh.h"
 
 #define SESSIONS_MAX   8
+#define LANES          3          /* connections for large files, see lanes.h */
 #define CHANNELS_GUESS 10         /* sshd's MaxSessions by default */
 #define CHAN_OUT_MAX   (1u << 20) /* bytes of one stream that wait for the call */
 #define CHAN_BULK_MAX  (5u << 20) /* the same of a channel that carries files */
@@ -68,6 +69,7 @@ struct hostagent {
     struct err why;     /* HOSTAGENT_OFF; ERR_NONE: not tried yet */
     int64_t again_ms;   /* not tried before */
     int64_t since_ms;   /* it is up */
+    uint32_t version;   /* of the protocol that it speaks */
     bool has_failed;    /* the last one ended soon */
     bool has_thread;
     pthread_t thread;
@@ -100,6 +102,9 @@ struct machine {
     unsigned n_idle_sftp;
     struct list pumps; /* struct pump.link, see pump.h */
     unsigned n_pumps;
+    bool is_lane;                 /* of another machine; see lanes.h */
+    struct machine *lanes[LANES]; /* this one's, or NULL */
+    uint32_t rtt_us;              /* how long a round trip takes; 0: not known */
 };
 
 enum chan_kind {
@@ -181,7 +186,8 @@ struct session {
     pid_t proxy;            /* the ProxyCommand's process, or 0 */
     int64_t heard_ms;
     uint64_t heard_packets;
-    bool is_asked; /* a keepalive is out */
+    bool is_asked;   /* a keepalive is out */
+    int64_t used_ms; /* of a lane: something went over it, or could have */
 };
 
 /* ---- machine.c --------------------------------------------------------------- */

@@ -213,6 +213,11 @@ bool relay_waits(const struct chan *c)
     return c->relay->mux != NULL && c->came[0].len > 0;
 }
 
+bool relay_is_used(const struct chan *c)
+{
+    return c->relay->mux == NULL || mux_count(c->relay->mux) > 0;
+}
+
 /* Sockets of new conversations; those that cannot be taken are closed by the mux. */
 static void take_fresh(struct chan *c)
 {

@@ -36,7 +36,8 @@ int relay_connect(struct chan *c, struct err *e) MUST_CHECK;
 /* What came over the channel goes to the calls. True when there was something; e is set when
  * the host's side cannot be understood. */
 bool relay_take(struct session *s, struct chan *c, struct err *e);
-bool relay_waits(const struct chan *c); /* something came that is not taken yet */
+bool relay_waits(const struct chan *c);   /* something came that is not taken yet */
+bool relay_is_used(const struct chan *c); /* conversations are open, or it is being made */
 /* And the other way. */
 bool relay_give(struct session *s, struct chan *c);
 /* Its channel is about to be freed: all conversations end. */

@@ -18,6 +18,7 @@
 #include "base/thread.h"
 #include "provider/over_agent.h"
 #include "provider/ssh/hostagent.h"
+#include "provider/ssh/lanes.h"
 #include "provider/ssh/own.h"
 #include "provider/ssh/pump.h"
 #include "provider/ssh/relay.h"
@@ -50,6 +51,11 @@ static int way_connect(struct box *b, const struct ctx *ctx, struct err *e)
         return fd;
     }
     return relay_connect(w->relay, e);
+}
+
+static int way_lane(struct box *b, unsigned i)
+{
+    return machine_lane(CONTAINER_OF(b, struct way, agent.box)->machine, i);
 }
 
 static void way_end(struct way *w)
@@ -414,6 +420,7 @@ static bool way_open_patiently(struct way *w, struct box *b, const struct ctx *c
         is_open = way_open(w, b);
     }
     w->agent.slow = true;
+    w->agent.lane = is_open && machine_has_lanes(m) ? way_lane : NULL;
     return is_open;
 }
 

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "provider/ssh/lanes.h"
 #include "provider/ssh/machine.h"
 #include "provider/ssh/serve.h"
 
@@ -132,6 +133,10 @@ static void loop(struct session *s, struct err *e)
         if (check_health(s, e) < 0) {
             return;
         }
+        if (session_is_unused(s)) {
+            (void)err_set(e, ERR_UNREACHABLE, "a connection for large files was not used any more");
+            return;
+        }
         if (wait_and_read(s) == SSH_ERROR && !s->lib->is_connected(s->ssh)) {
             serve_all(s); /* what came before the end */
             (void)err_set(e, ERR_UNREACHABLE, "the connection to %s was lost",
@@ -173,8 +178,10 @@ static void *run(void *arg)
     bool is_up = session_connect(s, &e) == 0 && prepare(s, &e) == 0;
 
     if (is_up) {
-        s->heard_ms = clock_mono_ms();
-        s->wants_spare = s->machine->name.len > 0; /* a jump host need not run commands */
+        s->heard_ms = s->used_ms = clock_mono_ms();
+        /* A jump host need not run commands, and a lane runs one. */
+        s->wants_spare = s->machine->name.len > 0 && !s->machine->is_lane;
+        session_measure(s);
         machine_is_ready(s);
         loop(s, &e);
     }

@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "provider/ssh/hostagent.h"
 #include "provider/ssh/jump.h"
+#include "provider/ssh/lanes.h"
 #include "provider/ssh/own.h"
 #include "provider/ssh/pump.h"
 #include "provider/ssh/sftp.h"
@@ -126,9 +127,11 @@ static void ssh_close(struct provider *p)
     struct ssh_provider *sp = provider_of(p);
     for (size_t i = 0; i < sp->n_machines; i++) {
         hostagent_stop(sp->machines[i]);
+        machine_stop_lanes(sp->machines[i]);
     }
     for (size_t i = 0; i < sp->n_machines; i++) {
         hostagent_join(sp->machines[i]);
+        machine_fini_lanes(sp->machines[i]);
         sftp_drop_idle(sp->machines[i]);
         pump_sweep(sp->machines[i], true);
         machine_stop(sp->machines[i]);
