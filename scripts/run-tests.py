@@ -178,11 +178,16 @@ def run_workers(workers, jobs):
                 worker = done.result()
                 if worker.cases or worker.wrong:
                     print(f"{worker.name}: {worker.count} in {worker.seconds:.0f} s", flush=True)
-        except BaseException:  # of whoever wants us to end: they tidy up first
+        except BaseException:  # of whoever wants us to end
             pool.shutdown(wait=False, cancel_futures=True)
             with Worker.lock:
-                for worker in Worker.running:
-                    worker.process.send_signal(signal.SIGINT)
+                left = list(Worker.running)
+            for worker in left:
+                worker.process.send_signal(signal.SIGINT)  # so that they tidy up
+            for worker in left:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    worker.process.wait(20)
+                worker.end()
             raise
 
 

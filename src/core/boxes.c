@@ -326,6 +326,20 @@ void boxes_end(struct boxes *bs, struct str id, struct str why)
     }
 }
 
+void boxes_output_kept(struct boxes *bs, const struct ctx *ctx, const struct scope *scope,
+                       struct str id)
+{
+    struct box_row row = {0};
+    struct err e = {0};
+
+    /* Whoever ends the box ends its row first: it finds what we have written, or we the end. */
+    if (!fixed_is_id(id) &&
+        store_box_by_id(bs->store, ctx->arena, scope->owner, id, &row, &e) == 0 &&
+        row.state == ROW_ENDED) {
+        output_drop(bs->config->state_dir, id);
+    }
+}
+
 void boxes_on_end(struct boxes *bs, box_end_fn *fn, void *arg)
 {
     bs->on_end = fn;

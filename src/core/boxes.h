@@ -115,6 +115,9 @@ void boxes_each_name(struct boxes *bs, const struct ctx *ctx, struct scope *scop
 /* What kept outputs of a box are kept by: its id; of a host, which several owners use, an id
  * for each of them. In the arena. */
 struct str boxes_output_id(const struct scope *scope, struct str id, struct arena *a);
+/* Output of a command in this box is kept now. Where the box was ended before that, it goes. */
+void boxes_output_kept(struct boxes *bs, const struct ctx *ctx, const struct scope *scope,
+                       struct str id);
 /* Is this box of the owner's, by its whole id, or by what boxes_output_id() makes of it? */
 bool boxes_owns(struct boxes *bs, const struct ctx *ctx, struct scope *scope, struct str id);
 /* The owners that have live boxes, in order, in ctx->arena: for the operator. */

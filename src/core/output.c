@@ -187,6 +187,11 @@ static void sink_lost(void *arg, enum stream from, uint64_t n)
     take_in(arg, from, (struct str){text, (size_t)len});
 }
 
+bool output_is_kept(const struct output *o)
+{
+    return o != NULL && (o->parts[0].fd >= 0 || o->parts[1].fd >= 0);
+}
+
 struct sink output_sink(struct output *o)
 {
     return (struct sink){.write = sink_write, .lost = sink_lost, .arg = o};

@@ -34,6 +34,7 @@ void output_text(struct output *o, enum stream which, struct buf *to, bool *cut)
 /* The last line so far of either stream, plain, for progress. */
 void output_last_line(const struct output *o, struct buf *to);
 uint64_t output_lines(const struct output *o); /* newlines seen in both streams */
+bool output_is_kept(const struct output *o);   /* some of it is on disk; false for NULL */
 
 /* Reads "<id>" of an "output:<id>" path. ERR_NOT_FOUND says that it is no longer kept. */
 int output_read(struct str state_dir, struct str id, int64_t from, int64_t max, struct arena *arena,

@@ -34,6 +34,7 @@ struct run {
     struct source input;
     size_t input_at;
     char task_id[17];
+    struct str box_id;
     struct output *output;
     struct sink keep; /* output's own sink */
     uint64_t read[2]; /* bytes of each stream that arrived or were lost */
@@ -211,6 +212,7 @@ static int run_job(void *arg, struct call *c, struct box *b, struct str id, stru
     struct sink sink = {.write = keep_output, .lost = lose_output, .arg = r};
 
     output_free(r->output); /* of an attempt in a box that was gone */
+    r->box_id = id;
     r->output = output_new(c->services->config->state_dir,
                            boxes_output_id(c->scope, id, c->ctx->arena), r->args->max_output_chars);
     r->keep = output_sink(r->output);
@@ -442,6 +444,9 @@ int exec_answer(struct call *c, const struct exec_args *given, json_t **out, str
     if (failed == 0) {
         *out = answer_for(&r, note);
         exec_note_down(c, args.label.len > 0 ? args.label : args.command, *out);
+    }
+    if (output_is_kept(r.output)) {
+        boxes_output_kept(c->services->boxes, c->ctx, c->scope, r.box_id);
     }
     output_free(r.output);
     return failed;

@@ -241,6 +241,25 @@ static void who_wants_to_know_hears_of_an_end(void **state)
     assert_str(str_from(h.id), b);
 }
 
+static void output_that_is_kept_too_late_goes(void **state)
+{
+    struct world *w = *state;
+    struct str a = world_create(w, &w->one, "a").row.id;
+    char folder[160];
+    struct str name;
+    struct err e;
+
+    (void)snprintf(folder, sizeof(folder), "%s/outputs/%.*s", w->state, STR_ARG(a));
+    assert_ok(fd_mkdirs(folder, 0700, &e), &e);
+    boxes_output_kept(w->one.boxes, &w->ctx, &w->one.scope, a);
+    assert_int_equal(access(folder, F_OK), 0);
+    assert_ok(delete_box(w, a, &name, &e), &e);
+    assert_int_not_equal(access(folder, F_OK), 0);
+    assert_ok(fd_mkdirs(folder, 0700, &e), &e);
+    boxes_output_kept(w->one.boxes, &w->ctx, &w->one.scope, a);
+    assert_int_not_equal(access(folder, F_OK), 0);
+}
+
 static void a_box_that_died_can_be_deleted(void **state)
 {
     struct world *w = *state;
@@ -517,6 +536,7 @@ int main(void)
         TEST(the_number_of_boxes_is_limited),
         TEST(delete_leaves_nothing),
         TEST(who_wants_to_know_hears_of_an_end),
+        TEST(output_that_is_kept_too_late_goes),
         TEST(a_box_that_died_can_be_deleted),
         TEST(a_box_that_cannot_be_destroyed_stays),
         TEST(select_holds_for_this_and_the_next_process),
