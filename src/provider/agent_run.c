@@ -331,6 +331,9 @@ static void leave(struct run *r, const struct ctx *ctx)
 {
     struct ctx quiet = {.arena = ctx->arena, .deadline_ms = clock_mono_ms() + LEAVE_WAIT_MS};
     struct err ignored = {0};
+    /* Input that is on its way would end with the connection: with that it is the agent who
+     * closes, when it has taken all, unless nobody cares for the rest. */
+    bool all_is_wanted = r->had_input && (r->leave == NULL || !*r->leave);
     r->input = NULL;
     r->leave = NULL;
     r->ask_ms = 0;
@@ -339,7 +342,7 @@ static void leave(struct run *r, const struct ctx *ctx)
     }
     struct wire_out w = wire_begin(&r->talk.out, FRAME_DETACH);
     if (wire_end(&w)) {
-        (void)!run_until(r, &quiet, 0, &ignored);
+        (void)!run_until(r, all_is_wanted ? ctx : &quiet, 0, &ignored);
     }
 }
 

@@ -204,7 +204,9 @@ class Host:
                     self.ids |= set(re.findall("anybox[-/]([0-9a-f]{32})", text))
         for client in self.clients:
             for line in client.lines:
-                self.ids |= set(re.findall("[0-9a-f]{32}", line.decode("utf-8", "replace")))
+                # Not every number: a command may have told of processes that are nothing to us.
+                text = line.decode("utf-8", "replace")
+                self.ids |= set(re.findall(r"sandbox_id\W{1,8}([0-9a-f]{32})\b", text))
 
     def watchdog_pid(self):
         """Of the watchdog of this state folder, or None."""

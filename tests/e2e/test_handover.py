@@ -98,6 +98,14 @@ def test_input_is_not_cut(spot):
     assert out.strip() == str(len(text))
 
 
+def test_input_that_is_on_its_way_is_not_cut(spot):
+    """It has left the server when the window is over, and the command has not taken it yet."""
+    text = "x" * (1280 << 10)  # more than the agent takes, and less than with all the pipes
+    answer = spot.client.bash("sleep 5; wc -c", stdin=text)
+    out = answer["stdout"] if "exit_code" in answer else spot.end(answer["task_id"])["log_tail"]
+    assert out.strip() == str(len(text))
+
+
 def test_it_can_be_cancelled(spot):
     answer = spot.client.bash("trap '' TERM; sleep 4901 & sleep 4901; sleep 4901")
     cut = spot.client.tool("cancel_background_task", task_id=answer["task_id"], grace_s=1)
