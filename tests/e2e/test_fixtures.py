@@ -60,10 +60,10 @@ def test_content_of_every_kind(fixtures, version):
 
 @pytest.mark.parametrize("version", ERAS)
 def test_what_has_rows_is_declared(fixtures, host, version):
-    for client, extra in ((fixtures(version), {"resources", "logging"}), (host.server(version=version), set())):
+    for client, extra in ((fixtures(version), {"logging"}), (host.server(version=version), set())):
         declared = client.result("server/discover")["capabilities"] if client.modern else client.server["capabilities"]
-        more = {"completions"} if extra and version != "2024-11-05" else set()
-        assert set(declared) == {"tools", "prompts"} | extra | more
+        more = {"completions"} if version != "2024-11-05" else set()
+        assert set(declared) == {"tools", "prompts", "resources"} | extra | more
         assert ("listChanged" in declared["tools"]) == bool(extra and client.modern)
 
 
@@ -238,7 +238,5 @@ def test_progress(fixtures):
     assert [p["progress"] for p in client.progress("p")] == [1, 2, 3]
 
 
-def test_the_product_has_none_of_it(client):
-    for method in ("resources/list", "resources/read", "resources/templates/list",
-                   "resources/subscribe", "completion/complete", "logging/setLevel"):
-        assert client.error(method)["code"] == -32601, method
+def test_the_product_logs_nothing_to_clients(client):
+    assert client.error("logging/setLevel")["code"] == -32601
