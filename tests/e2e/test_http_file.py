@@ -309,7 +309,8 @@ def test_who_closes_only_one_half_gets_an_answer(web):
     connection = begin_put(web, "new", 3 << 20)
     connection.send(b"x" * (3 << 20))
     connection.sock.shutdown(socket.SHUT_WR)
-    assert connection.getresponse().status == 201
+    response = connection.getresponse()
+    assert response.status == 201, response.read()
     connection.close()
 
 

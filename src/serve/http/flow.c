@@ -241,7 +241,8 @@ bool flow_hang_up(struct live *l)
 {
     LOCKED(&l->lock);
 
-    if (l->flow == NULL || l->answered || l->gone || l->flow->ended || !l->flow->upload) {
+    /* Who has sent all of an upload may well stop sending, and still gets an answer. */
+    if (l->flow == NULL || l->answered || l->gone || !l->flow->upload) {
         return false;
     }
     l->flow->hung_up = true;

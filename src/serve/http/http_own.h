@@ -169,7 +169,7 @@ void flow_open_upload(struct live *l);
 /* What was taken of the bytes; the connection is suspended when that is not all. */
 size_t flow_push(struct live *l, const char *bytes, size_t n);
 void flow_push_end(struct live *l);
-/* The client sends nothing more. False when no upload waits for it to. */
+/* The client sends nothing more. False when there is no upload that goes on all the same. */
 bool flow_hang_up(struct live *l);
 
 /* With live.lock held. */
