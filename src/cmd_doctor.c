@@ -112,6 +112,10 @@ static void look_at_hosts(struct report *r, const struct config *c, struct arena
     if (c->n_hosts > 0) {
         add(r, CHECK_OK, "ssh hosts", names, STR_EMPTY);
     }
+    if (c->tools_problem.len > 0) {
+        add(r, CHECK_FAIL, "tools", c->tools_problem,
+            S("correct the [[tool]] table; the others are offered"));
+    }
     if (c->hosts_problem.len > 0) {
         add(r, CHECK_FAIL, "ssh hosts", c->hosts_problem,
             S("correct it; the hosts that are right work all the same"));

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "config/hosts.h"
+#include "config/tools.h"
 
 struct config {
     struct arena arena; /* owns every string here */
@@ -110,8 +111,11 @@ struct config {
 
     struct config_host *hosts; /* SSH hosts that are right, in the configured order */
     size_t n_hosts;
-    struct str hosts_problem; /* empty, or what is wrong with the others */
-    int64_t hosts_more;       /* how many are wrong besides the one in hosts_problem */
+    struct str hosts_problem;  /* empty, or what is wrong with the others */
+    int64_t hosts_more;        /* how many are wrong besides the one in hosts_problem */
+    struct config_tool *tools; /* that the operator added */
+    size_t n_tools;
+    struct str tools_problem; /* empty, or what is wrong with the others */
     int64_t remote_list_len;  /* of REMOTE_SANDBOX_LIST; 0: not set */
     bool remote_host_set;     /* REMOTE_HOST */
     bool once;                /* as struct config_flags has it */

@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "config/hosts_own.h"
 #include "config/settings_own.h"
+#include "config/tools_own.h"
 
 /* The value as the sentence shows it. */
 static struct str show_value(struct arena *a, const struct toml_value *v)
@@ -297,6 +298,10 @@ void settings_from_file(struct config *c, struct str file, const struct toml_val
     for (const struct toml_value *v = root->first; v != NULL; v = v->next) {
         if (str_eq(v->key, S("ssh"))) {
             hosts_from_file(c, file, v);
+            continue;
+        }
+        if (str_eq(v->key, S("tool"))) {
+            tools_from_file(c, file, v);
             continue;
         }
         if (v->type != TOML_TABLE) {

@@ -90,6 +90,19 @@ static void make_room(struct buf *text, size_t n)
     buf_drop(text, end != NULL ? (size_t)(end - text->p) + 1 : text->len);
 }
 
+/* The page of the box, which is then the last that was used. */
+static struct page *use_page(struct journal *j, struct str key)
+{
+    struct page *p = find(j, key);
+
+    if (p == NULL) {
+        return add_page(j, key);
+    }
+    list_del(&p->link);
+    list_add_tail(&j->pages, &p->link);
+    return p;
+}
+
 void journal_add(struct journal *j, struct str key, struct str text)
 {
     struct page *p;
@@ -98,16 +111,21 @@ void journal_add(struct journal *j, struct str key, struct str text)
         text = str_skip(text, text.len - JOURNAL_BYTES / 2);
     }
     LOCKED(&j->lock);
-    p = find(j, key);
-    if (p == NULL) {
-        p = add_page(j, key);
-    } else {
-        list_del(&p->link);
-        list_add_tail(&j->pages, &p->link);
-    }
+    p = use_page(j, key);
     if (p->text.len + text.len > JOURNAL_BYTES) {
         make_room(&p->text, p->text.len + text.len - JOURNAL_BYTES);
     }
+    buf_add(&p->text, text);
+    p->count++;
+}
+
+void journal_put(struct journal *j, struct str key, struct str text)
+{
+    struct page *p;
+
+    LOCKED(&j->lock);
+    p = use_page(j, key);
+    buf_clear(&p->text);
     buf_add(&p->text, text);
     p->count++;
 }

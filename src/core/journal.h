@@ -23,6 +23,8 @@ void journal_free(struct journal *j); /* NULL is fine */
 
 /* `key` is boxes_output_id() of the box. Any thread. */
 void journal_add(struct journal *j, struct str key, struct str text);
+/* The same in place of all that was there. */
+void journal_put(struct journal *j, struct str key, struct str text);
 /* At most the last `lines`, appended; nothing of a box that is not known. */
 void journal_tail(struct journal *j, struct str key, size_t lines, struct buf *to);
 /* Grows with every journal_add() of the box; 0: none so far. */

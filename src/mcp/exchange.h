@@ -17,6 +17,7 @@
 #include "mcp/rpc.h"
 #include "tools/tool.h"
 
+struct custom;
 struct observer;
 
 struct mcp {
@@ -30,6 +31,7 @@ struct mcp {
     struct list listeners; /* struct listener.link in listen.c; guarded by listeners_lock ... */
     size_t n_listeners;    /* ... like this */
     struct observer *observer;
+    struct custom *custom; /* the tools of the configuration; NULL: none */
 };
 
 struct batch;

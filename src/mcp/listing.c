@@ -3,7 +3,7 @@
 #include "json/js.h"
 #include "mcp/exchange.h"
 #include "mcp/mcp.h"
-#include "tools/tool.h"
+#include "tools/custom.h"
 
 static void add_member(struct buf *out, const char *name, const char *value)
 {
@@ -86,6 +86,11 @@ void listing_build(struct mcp *m)
         if ((tools[i]->toolsets & m->toolsets) != 0 &&
             tool_allowed(tools[i], m->services->config)) {
             add_tool_everywhere(lists, tools[i]);
+        }
+    }
+    for (size_t i = 0; i < custom_count(m->custom); i++) {
+        if (tool_allowed(custom_at(m->custom, i), m->services->config)) {
+            add_tool_everywhere(lists, custom_at(m->custom, i));
         }
     }
     for (int r = REV_NONE + 1; r < REV_COUNT; r++) {

@@ -26,6 +26,7 @@
 #include "mcp/level.h"
 #include "mcp/listen.h"
 #include "mcp/observe.h"
+#include "tools/custom.h"
 
 #define WORD_SHOWN 64 /* bytes of a client's word that an error repeats */
 
@@ -40,6 +41,7 @@ struct mcp *mcp_new(const struct services *services, unsigned toolsets)
     (void)pthread_mutex_init(&m->listeners_lock, NULL);
     list_init(&m->listeners);
     m->observer = observer_new(m);
+    m->custom = custom_new(services->config);
     listing_build(m);
     return m;
 }
@@ -50,12 +52,18 @@ void mcp_free(struct mcp *m)
         return;
     }
     observer_free(m->observer);
+    custom_free(m->custom);
     for (int r = REV_NONE; r < REV_COUNT; r++) {
         buf_fini(&m->lists[r]);
     }
     (void)pthread_mutex_destroy(&m->questions_lock);
     (void)pthread_mutex_destroy(&m->listeners_lock);
     free(m);
+}
+
+const struct custom *mcp_custom(const struct mcp *m)
+{
+    return m->custom;
 }
 
 void exchange_result(const struct exchange *x, struct str body)

@@ -20,9 +20,13 @@
 #define MCP_BATCH_MAX   64u         /* messages in a batch */
 
 struct mcp;
+struct custom;
 
 struct mcp *mcp_new(const struct services *services, unsigned toolsets);
 void mcp_free(struct mcp *m); /* after peer_fini() of all its peers */
+
+/* The tools of the configuration, for who lists them elsewhere; NULL: none. */
+const struct custom *mcp_custom(const struct mcp *m);
 
 /* A message that was read, for who has to know what it is before it is taken. */
 struct mcp_message {

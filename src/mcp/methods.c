@@ -10,6 +10,7 @@
 #include "mcp/mcp.h"
 #include "mcp/method_rows.h"
 #include "mcp/offer.h"
+#include "tools/custom.h"
 
 /* Clients show this to the model before any tool, and search in it: it says what we
  * are for, not what the tools' own descriptions repeat. At most 800 characters. */
@@ -136,7 +137,7 @@ static void run_tools_call(const struct exchange *x)
                        "shows the tools.");
         return;
     }
-    t = tool_find(js_str(name));
+    t = custom_find(x->peer->mcp->custom, js_str(name));
     if (t == NULL) {
         exchange_error(x, RPC_INVALID_PARAMS,
                        "There is no tool \"%.*s\"; tools/list shows the tools.",

@@ -20,12 +20,16 @@ static json_t *show(const struct resource *row, enum revision rev)
     return o;
 }
 
-static json_t *all_of(bool templates, enum revision rev)
+static json_t *all_of(bool templates, enum revision rev, const struct config *config)
 {
     json_t *all = json_array();
 
     for (size_t i = 0; resources[i] != NULL; i++) {
-        if (resource_is_template(resources[i]) == templates) {
+        if (resources[i]->templates != NULL) {
+            if (templates) {
+                resources[i]->templates(config, all);
+            }
+        } else if (resource_is_template(resources[i]) == templates) {
             (void)json_array_append_new(all, show(resources[i], rev));
         }
     }
@@ -35,7 +39,7 @@ static json_t *all_of(bool templates, enum revision rev)
 /* With those of each template that there are, which takes a look into the database. */
 static void list_all(struct running *r, struct buf *out)
 {
-    json_t *all = all_of(false, r->rev);
+    json_t *all = all_of(false, r->rev, r->call.services->config);
     json_t *result own_json = json_pack("{s:o}", "resources", all);
     struct err e = {0};
 
@@ -59,7 +63,7 @@ void run_resources_list(const struct exchange *x)
 
 void run_templates_list(const struct exchange *x)
 {
-    json_t *all own_json = all_of(true, x->rev);
+    json_t *all own_json = all_of(true, x->rev, x->peer->mcp->services->config);
 
     exchange_list(x, "resourceTemplates", all, CACHE_HINTS_PRIVATE);
 }

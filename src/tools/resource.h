@@ -37,6 +37,9 @@ struct resource {
      * are. */
     int (*list)(struct call *c, json_t *all, struct err *e);
     complete_fn *complete; /* of a template */
+    /* NULL, or: the configuration has the templates that this row stands for, which is itself not
+     * shown. Appends them as the protocol has them. */
+    void (*templates)(const struct config *config, json_t *all);
 };
 
 /* All resources; NULL at the end. */

@@ -7,10 +7,14 @@
 
 extern const struct resource resource_file;
 extern const struct resource resource_list;
+extern const struct resource resource_result;
 extern const struct resource resource_logs;
 extern const struct resource resource_status;
 extern const struct resource resource_watch;
 extern const struct resource resource_watches;
+
+/* resource_results.c: under which key the journal has the last answer for this template and box. */
+struct str resource_result_key(struct call *c, struct str uri, struct str box_id);
 
 /* ---- resource_boxes.c: what those of boxes share ------------------------------------------ */
 

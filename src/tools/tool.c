@@ -217,6 +217,7 @@ void tool_call(const struct tool *t, struct call *c, json_t *arguments, struct b
     struct metrics *metrics = c->services->metrics;
     int64_t began_us = clock_mono_us();
 
+    c->tool = t;
     c->is_error = false;
     c->asked = false;
     c->failed = ERR_NONE;

@@ -153,6 +153,7 @@ enum change {
 struct call {
     const struct ctx *ctx;
     const struct services *services;
+    const struct tool *tool; /* that runs; by tool_call() */
     struct scope *scope;
     unsigned toolsets; /* shown to this client; compat shapes depend on it */
     bool is_error;     /* a tool may set it: the answer stands, but marked isError */

@@ -13,10 +13,11 @@
 
 #include "base/alloc.h"
 #include "json/js.h"
+#include "mcp/mcp.h"
 #include "serve/http/http_own.h"
 #include "serve/http/route.h"
 #include "serve/http_assets.h"
-#include "tools/tool.h"
+#include "tools/custom.h"
 
 static json_t *reference(const char *to)
 {
@@ -56,32 +57,43 @@ static json_t *tool_operation(const struct tool *t)
     return o;
 }
 
-static json_t *build_paths(json_t *fixed, unsigned toolsets, const struct config *config)
+static void add_path(json_t *paths, const struct tool *t, const struct config *config)
+{
+    char path[128];
+
+    if (tool_allowed(t, config)) {
+        (void)snprintf(path, sizeof(path), "/mcp/tools/%s", t->name);
+        (void)json_object_set_new(paths, path, json_pack("{s:o}", "post", tool_operation(t)));
+    }
+}
+
+static json_t *build_paths(json_t *fixed, unsigned toolsets, const struct custom *custom,
+                           const struct config *config)
 {
     json_t *paths = json_object();
 
     for (size_t i = 0; tools[i] != NULL; i++) {
-        char path[128];
-
-        if ((tools[i]->toolsets & toolsets) == 0 || !tool_allowed(tools[i], config)) {
-            continue;
+        if ((tools[i]->toolsets & toolsets) != 0) {
+            add_path(paths, tools[i], config);
         }
-        (void)snprintf(path, sizeof(path), "/mcp/tools/%s", tools[i]->name);
-        (void)json_object_set_new(paths, path,
-                                  json_pack("{s:o}", "post", tool_operation(tools[i])));
+    }
+    for (size_t i = 0; i < custom_count(custom); i++) {
+        add_path(paths, custom_at(custom, i), config);
     }
     (void)json_object_update(paths, fixed);
     return paths;
 }
 
-json_t *openapi_build(struct str base, unsigned toolsets, const struct config *config)
+json_t *openapi_build(struct str base, unsigned toolsets, const struct custom *custom,
+                      const struct config *config)
 {
     struct err e;
     json_t *v = js_parse(assets_openapi, sizeof(assets_openapi) - 1, &e);
 
     (void)json_object_set_new(js_get(v, "info"), "version", json_string(ANYBOX_VERSION));
     (void)json_object_set_new(v, "servers", json_pack("[{s:o}]", "url", js_string(base)));
-    (void)json_object_set_new(v, "paths", build_paths(js_get(v, "paths"), toolsets, config));
+    (void)json_object_set_new(v, "paths",
+                              build_paths(js_get(v, "paths"), toolsets, custom, config));
     return v;
 }
 
@@ -108,7 +120,8 @@ void openapi_free(struct openapi *o)
 static struct openapi *openapi_new(const struct http *h)
 {
     struct openapi *o = xcalloc(1, sizeof(*o));
-    json_t *v own_json = openapi_build(S(NO_BASE), h->options->toolsets, h->services->config);
+    json_t *v own_json =
+        openapi_build(S(NO_BASE), h->options->toolsets, mcp_custom(h->mcp), h->services->config);
     const char *base;
 
     buf_init(&o->text, TEXT_MAX);

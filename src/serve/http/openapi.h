@@ -9,7 +9,9 @@
 
 /* A new reference. `base` is "http://host:port"; the tools of these sets are in it, as far
  * as the configuration allows them. */
-json_t *openapi_build(struct str base, unsigned toolsets, const struct config *config);
+struct custom;
+json_t *openapi_build(struct str base, unsigned toolsets, const struct custom *custom,
+                      const struct config *config);
 
 /* The same as text, kept by the server once somebody has asked; NULL is fine. */
 struct openapi;

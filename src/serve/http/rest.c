@@ -7,16 +7,18 @@
  * one number what the answer's "code" says in a word (http_status_of()).
  */
 #include "json/js.h"
+#include "mcp/mcp.h"
 #include "serve/http/http_own.h"
 #include "serve/http/parse.h"
 #include "serve/http/route.h"
-#include "tools/tool.h"
+#include "tools/custom.h"
 
 #define BODY_MAX ((size_t)16 << 20) /* as a message of MCP */
 
 static void refuse_unknown(struct request *r)
 {
     unsigned toolsets = r->http->options->toolsets;
+    const struct custom *custom = mcp_custom(r->http->mcp);
     json_t *v own_json = json_object();
     json_t *names = json_array();
 
@@ -24,6 +26,9 @@ static void refuse_unknown(struct request *r)
         if ((tools[i]->toolsets & toolsets) != 0 && tool_allowed(tools[i], r->services->config)) {
             (void)json_array_append_new(names, json_string(tools[i]->name));
         }
+    }
+    for (size_t i = 0; i < custom_count(custom); i++) {
+        (void)json_array_append_new(names, json_string(custom_at(custom, i)->name));
     }
     (void)json_object_set_new(
         v, "error",
@@ -102,7 +107,7 @@ static void run_call(struct request *r, const struct tool *t, json_t *arguments)
 
 static void run_tool(struct request *r)
 {
-    const struct tool *t = tool_find(r->tail);
+    const struct tool *t = custom_find(mcp_custom(r->http->mcp), r->tail);
     json_t *arguments own_json = NULL;
 
     if (t == NULL) {

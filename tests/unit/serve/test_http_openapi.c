@@ -22,7 +22,7 @@ static const char *method_name(unsigned methods)
 
 static void every_route_is_described(void **state)
 {
-    json_t *api own_json = openapi_build(S("http://h:1"), TOOLSET_ALL, &config);
+    json_t *api own_json = openapi_build(S("http://h:1"), TOOLSET_ALL, NULL, &config);
     const json_t *paths = js_get(api, "paths");
 
     (void)state;
@@ -44,7 +44,7 @@ static void every_route_is_described(void **state)
 
 static void everything_described_is_served(void **state)
 {
-    json_t *api own_json = openapi_build(S("http://h:1"), TOOLSET_ALL, &config);
+    json_t *api own_json = openapi_build(S("http://h:1"), TOOLSET_ALL, NULL, &config);
     const char *path;
     json_t *item;
 
@@ -70,7 +70,7 @@ static void everything_described_is_served(void **state)
 
 static void tools_are_those_of_the_sets(void **state)
 {
-    json_t *api own_json = openapi_build(S("http://h:1"), TOOLSET_MCP, &config);
+    json_t *api own_json = openapi_build(S("http://h:1"), TOOLSET_MCP, NULL, &config);
     size_t n = 0;
 
     (void)state;
@@ -89,7 +89,7 @@ static void tools_are_those_of_the_sets(void **state)
 
 static void every_code_is_in_the_error(void **state)
 {
-    json_t *api own_json = openapi_build(S("http://h:1"), TOOLSET_ALL, &config);
+    json_t *api own_json = openapi_build(S("http://h:1"), TOOLSET_ALL, NULL, &config);
     const json_t *codes =
         js_path(api, "components", "schemas", "Error", "properties", "code", "enum", NULL);
 
