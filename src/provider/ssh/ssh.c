@@ -57,6 +57,16 @@ static struct ssh_host conf_of_hop(const struct ssh_host *target, struct str hop
     return conf;
 }
 
+/* A hop that is a configured host, reached through others than that one is. */
+static struct ssh_host conf_of_known(const struct machine *known)
+{
+    struct ssh_host conf = known->conf;
+
+    conf.name = STR_EMPTY;
+    conf.proxy_jump = STR_EMPTY;
+    return conf;
+}
+
 /* The last of the hops is next to the host; those before it lead to that one. */
 static void add_jumps(struct ssh_provider *sp, struct machine *m)
 {
@@ -71,11 +81,7 @@ static void add_jumps(struct ssh_provider *sp, struct machine *m)
             at->jump = known;
             return;
         }
-        struct ssh_host conf = conf_of_hop(&m->conf, hop);
-        if (known != NULL) {
-            conf = known->conf;
-            conf.name = conf.proxy_jump = STR_EMPTY;
-        }
+        struct ssh_host conf = known != NULL ? conf_of_known(known) : conf_of_hop(&m->conf, hop);
         at->jump = add_machine(sp, &conf);
         at = at->jump;
     }
