@@ -34,8 +34,12 @@
 #define BOX_WORK_DIR "/workspace"
 #define BOX_USER     "user"
 #define KEPT_DIR     "/var/anybox"
-#define KEPT_HOME    ".anybox/exec" /* below the home folder */
-#define BOX_UID      1000           /* of the payload, inside */
+/* On a host, in the folder of ours: the place of an agent and its program, of which it has the hash. */
+#define PLACE_OF        "at-"
+#define PLACE_OF_DIGITS 16
+#define PROGRAM_OF      "agent-"
+#define KEPT_HOME       ".anybox/exec" /* below the home folder */
+#define BOX_UID         1000           /* of the payload, inside */
 /* Of a box with an image: there the payload is the owner of the files. */
 #define BOX_ROOT_USER "root"
 #define BOX_ROOT_HOME "/root"

@@ -190,6 +190,7 @@ NORETURN static void stay(const struct agent_args *args, int place, int lock, in
         give_up(say, &e);
     }
     (void)close(say);
+    place_sweep(args->dir);
     serve_until_done(&server, place);
     _exit(exit_code(&server));
 }

@@ -1,5 +1,6 @@
 #include "boxinit/place.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,17 +12,21 @@
 #include <sys/time.h>
 #include <sys/un.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/proto.h"
+#include "base/attr.h"
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/path.h"
 
 #define LOCK_FILE      "lock"
 #define NEW_SOCKET     AGENT_SOCKET ".new"
 #define OLD_SOCKET     AGENT_SOCKET ".old"
 #define LISTEN_BACKLOG 128
-#define CONNECT_S      5 /* that a swamped one has to take us */
+#define CONNECT_S      5  /* that a swamped one has to take us */
+#define UNUSED_S       60 /* since another version was put there */
 
 /* The machine's name as a file name. */
 static void machine_name(char *to, size_t cap)
@@ -91,6 +96,89 @@ int place_lock(int place, struct err *e)
     }
     return take_fd(&fd);
 }
+
+/* ---- other versions ---------------------------------------------------------------- */
+
+static bool is_place(const char *name)
+{
+    size_t skip = strlen(PLACE_OF);
+
+    return strncmp(name, PLACE_OF, skip) == 0 && strlen(name) == skip + PLACE_OF_DIGITS &&
+           strspn(name + skip, "0123456789abcdef") == PLACE_OF_DIGITS;
+}
+
+/* True: nobody serves in this folder, and nobody will any more. One that another machine serves in
+ * is not empty in the end; what is removed for that one is made anew. */
+static bool empty_place(int dir, const char *machine)
+{
+    static const char *const names[] = {AGENT_SOCKET, NEW_SOCKET, OLD_SOCKET, LOCK_FILE};
+    struct err ignored = {0};
+    int place own_fd = openat(dir, machine, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int lock own_fd = place < 0 ? -1 : place_lock(place, &ignored);
+
+    if (place >= 0 && lock < 0) {
+        return false;
+    }
+    for (size_t i = 0; place >= 0 && i < COUNTOF(names); i++) {
+        (void)unlinkat(place, names[i], 0);
+    }
+    return place < 0 || unlinkat(dir, machine, AT_REMOVEDIR) == 0;
+}
+
+static void remove_program(int parent, DIR *all, const char *digits)
+{
+    rewinddir(all);
+    for (const struct dirent *it = readdir(all); it != NULL; it = readdir(all)) {
+        bool is_its = strncmp(it->d_name, PROGRAM_OF, strlen(PROGRAM_OF)) == 0 &&
+                      strncmp(it->d_name + strlen(PROGRAM_OF), digits, PLACE_OF_DIGITS) == 0;
+
+        if (is_its) {
+            (void)unlinkat(parent, it->d_name, 0);
+        }
+    }
+}
+
+static void sweep_one(int parent, const char *name, const char *machine)
+{
+    int dir own_fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat is;
+
+    /* One that is just being made has no lock yet. */
+    if (dir < 0 || fstat(dir, &is) < 0 || is.st_uid != geteuid() ||
+        time(NULL) - is.st_mtime < UNUSED_S || !empty_place(dir, machine) ||
+        unlinkat(parent, name, AT_REMOVEDIR) < 0) {
+        return;
+    }
+    int again = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *all = again < 0 ? NULL : fdopendir(again);
+    if (all != NULL) {
+        remove_program(parent, all, name + strlen(PLACE_OF));
+        (void)closedir(all);
+    } else if (again >= 0) {
+        (void)close(again);
+    }
+}
+
+void place_sweep(const char *dir)
+{
+    char machine[80], path[PATH_MAX_BYTES];
+    const char *ours = path_base(str_from(dir)).p;
+
+    machine_name(machine, sizeof(machine));
+    (void)snprintf(path, sizeof(path), "%.*s", STR_ARG(path_dir(str_from(dir))));
+    DIR *all = is_place(ours) ? opendir(path) : NULL;
+    if (all == NULL) {
+        return;
+    }
+    for (const struct dirent *it = readdir(all); it != NULL; it = readdir(all)) {
+        if (is_place(it->d_name) && strcmp(it->d_name, ours) != 0) {
+            sweep_one(dirfd(all), it->d_name, machine);
+        }
+    }
+    (void)closedir(all);
+}
+
+/* ---- the socket -------------------------------------------------------------------- */
 
 /* sun_path is short, a folder's path may not be. */
 static struct sockaddr_un address(int place, const char *name)

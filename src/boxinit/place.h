@@ -12,6 +12,9 @@
 
 #include "base/err.h"
 
+/* An SSH host has a folder PLACE_OF<hash> for each version of the agent, named by the first
+ * digits of its hash, beside the program PROGRAM_OF<hash>. */
+
 /* The folder, made where it is missing. ERR_DENIED when others could be in it. */
 int place_open(const char *dir, struct err *e) MUST_CHECK;
 /* The lock, held as long as the descriptor is open. ERR_EXISTS: another one serves. */
@@ -21,6 +24,9 @@ int place_listen(int place, struct err *e) MUST_CHECK;
 /* Nobody finds the socket any more. False: somebody has come in the meantime, and it can be
  * found again. */
 bool place_leave(int place, int listener);
+/* `dir` is one of several versions': those that nobody serves or has used lately are removed
+ * with their programs. */
+void place_sweep(const char *dir);
 /* A connection to whoever serves; ERR_NOT_FOUND: nobody does. */
 int place_connect(int place, struct err *e) MUST_CHECK;
 

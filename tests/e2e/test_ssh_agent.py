@@ -1,5 +1,6 @@
 """The agent on an SSH host: how it gets there, what is not trusted, and what happens without it.
 That commands and files are alike both ways is in test_behaviours.py."""
+import contextlib
 import json
 import os
 import shutil
@@ -66,6 +67,54 @@ def settled(client, seconds=60):
 
 
 # ---- putting it there ------------------------------------------------------------------------
+
+def version(host, n):
+    """An anybox whose agent is another program than that of other versions."""
+    folder = host.folder / f"version{n}"
+    folder.mkdir()
+    program = shutil.copy(host.install.anybox, folder / "anybox")
+    shutil.copy(host.install.boxinit, folder / "boxinit")
+    with open(folder / "boxinit", "ab") as f:
+        f.write(b"x" * n)
+    return program
+
+
+def serving(world, agent):
+    """The processes of the daemon that this program is."""
+    found = []
+    for pid in world.user.processes("boxinit serve"):
+        with contextlib.suppress(FileNotFoundError):
+            if os.readlink(f"/proc/{pid}/exe") == agent:
+                found.append(int(pid))
+    return found
+
+
+def test_an_upgrade_has_its_own_agent_at_once_and_what_nobody_uses_goes(host, world, fresh):
+    env = ssh_servers.hosts(world.entry(fresh))
+
+    def start_version(n):
+        client = host.server(env=env, program=version(host, n))
+        wait_for_agent(client)
+        return client, lambda: client.bash("readlink /proc/$PPID/exe", timeout_s=60)["stdout"].strip()
+
+    old, old_agent = start_version(1)
+    new, new_agent = start_version(2)
+    first, second = old_agent(), new_agent()
+    assert {first, second} == set(map(str, agents(fresh.cache))) and first != second
+
+    old.close()
+    for pid in serving(world, first):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not serving(world, first))
+    for place in fresh.cache.glob("at-*"):
+        os.utime(place, (0, 0))  # long ago
+    _, third_agent = start_version(3)
+    third = third_agent()
+    wait_until(lambda: set(map(str, agents(fresh.cache))) == {second, third})
+    assert len(list(fresh.cache.glob("at-*"))) == 2
+    assert new_agent() == second
+
 
 def test_it_is_put_there_once_and_for_the_user_alone(host, world, fresh):
     first = start(host, world, fresh)

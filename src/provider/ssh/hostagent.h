@@ -12,7 +12,9 @@
  * user, so nothing is won by distrust of the folder; but a file that is not what its name
  * says, half written or changed, must not run: the host's own sha256sum has to confirm it
  * each time before it is started, and where there is none the file is sent anew by every
- * anybox. It is written under another name and put in place when its size is right.
+ * anybox. It is written under another name and put in place when its size is right. Each
+ * version serves in a folder of its own, at-<hash>: who was upgraded has the new one at once,
+ * while others go on with theirs.
  *
  * When there is no agent (switched off, another system, a home that runs no programs, a
  * full disk, killed), everything works over plain channels, and `via` of the box tells so.

@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "agent/proto.h"
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/own.h"
@@ -81,12 +82,13 @@ static void add_start(struct buf *script, const struct program *p, const char *m
                     "s=$(sha256sum <\"$f\" 2>/dev/null||shasum -a 256 <\"$f\" 2>/dev/null);"
                     "s=${s%%%% *};[ -n \"$s\" ]||s=%s;"
                     "if [ \"$s\" = %s ];then "
-                    "exec \"$f\" relay --socket \"$d\" --idle " IDLE_S " --marker %s;fi;fi;"
-                    "echo \"%s need\"",
-             p->hash, is_sent ? p->hash : "unknown", p->hash, mark, mark);
+                    "exec \"$f\" relay --socket \"$d/" PLACE_OF "%.*s\" --idle " IDLE_S
+                    " --marker %s;fi;fi;echo \"%s need\"",
+             p->hash, is_sent ? p->hash : "unknown", p->hash, PLACE_OF_DIGITS, p->hash, mark, mark);
 }
 
-/* Takes the agent from stdin. What older versions left for a month goes. */
+/* Takes the agent from stdin. What other versions left for a month goes; the agent that is started
+ * now removes what nobody uses any more (boxinit/place.h). */
 static void add_upload(struct buf *script, const struct program *p, const char *mark)
 {
     buf_addf(script,
