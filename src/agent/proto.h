@@ -22,11 +22,12 @@
 #ifndef AGENT_PROTO_H
 #define AGENT_PROTO_H
 
-#define AGENT_VERSION 3 /* 1: without TREE_*, TCP and EXEC_KEEP; 2: without parts of files */
+#define AGENT_VERSION 3 /* 1: without TREE_*, TCP and EXEC_KEEP; 2: without parts of files, UNIX */
 #define AGENT_LOWEST  1 /* what both sides still speak */
 #define AGENT_TREES   2 /* the version that TREE_* came with */
 #define AGENT_PORTS   2 /* the version that TCP came with */
 #define AGENT_PARTS   3 /* the version that TREE_PART_* came with */
+#define AGENT_UNIX    3 /* the version that UNIX came with */
 
 #define PART_FILE_MIN (32u << 20) /* a file of so many bytes may go in parts */
 
@@ -109,6 +110,8 @@ enum frame_type {
      * bytes both ways to whoever listens there at the loopback inside the box, and the end of
      * each direction. FAIL ERR_NOT_FOUND: nobody does. */
     FRAME_TCP = 24,
+    /* str path of a unix socket (a stream), as file requests take it -> as TCP. */
+    FRAME_UNIX = 25,
 
     /* Whole trees, each in one exchange (tree/entry.h, entries.h); asked of a file worker, too. What
      * is below the root is never reached through a link. `flags` are TREE_*. */

@@ -21,6 +21,11 @@ bool request_is_file(uint8_t type)
     return (type >= FRAME_STAT && type <= FRAME_REMOVE) || is_tree(type);
 }
 
+bool request_is_dial(uint8_t type)
+{
+    return type == FRAME_TCP || type == FRAME_UNIX;
+}
+
 static int check_text(struct str s, const char *what, size_t max, struct err *e)
 {
     if (s.len > max) {
@@ -94,7 +99,7 @@ static int check(const struct request *r, struct err *e)
     if (r->type == FRAME_EXEC) {
         return check_exec(r, e);
     }
-    if (request_is_file(r->type)) {
+    if (request_is_file(r->type) || r->type == FRAME_UNIX) {
         return check_path(r, e);
     }
     if (r->type == FRAME_TCP && r->port == 0) {
@@ -168,6 +173,7 @@ static bool get_task(struct wire_in *in, struct arena *a, struct request *r)
         r->idle_ms = wire_get_u64(in);
         return true;
     case FRAME_TCP: r->port = get_port(in); return true;
+    case FRAME_UNIX: r->path = wire_get_str(in); return true;
     case FRAME_DETACH:
     case FRAME_USAGE:
     case FRAME_SHUTDOWN: return true;

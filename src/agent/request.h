@@ -17,7 +17,7 @@ struct request {
     uint16_t port;     /* TCP; not 0 */
     uint32_t unpacked; /* TREE_GIVE, whose block is in .bytes */
     struct str id;     /* EXEC, ATTACH, KILL, STATE */
-    struct str path;   /* STAT to REMOVE, TREE_LIST to TREE_PRUNE, TREE_PART_*: its root */
+    struct str path;   /* STAT to REMOVE, TREE_LIST to TREE_PRUNE, TREE_PART_*: its root; UNIX */
     struct str bytes;  /* INPUT, CHUNK, TREE_SLICE */
     struct str name;   /* TREE_PART_*: the file below the root */
     struct str temp;   /* TREE_PART_PUT */
@@ -46,6 +46,8 @@ struct request {
 int request_parse(struct frame frame, struct arena *a, struct request *out, struct err *e)
     MUST_CHECK;
 
+/* Asked of a worker that becomes a connection (TCP, UNIX). */
+bool request_is_dial(uint8_t type);
 /* Asked of a file worker (STAT, LIST, READ, WRITE, MKDIR, REMOVE, TREE_*). */
 bool request_is_file(uint8_t type);
 

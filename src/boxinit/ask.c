@@ -100,10 +100,10 @@ static int ask_extend(struct server *s, struct conn *c, const struct request *r,
 }
 
 /* A free place among those for this kind of worker, or -1. */
-static int find_slot(struct server *s, bool is_tcp, struct err *e)
+static int find_slot(struct server *s, bool is_dial, struct err *e)
 {
-    int from = is_tcp ? WORKERS_MAX : 0;
-    int n = is_tcp ? TCP_MAX : WORKERS_MAX;
+    int from = is_dial ? WORKERS_MAX : 0;
+    int n = is_dial ? TCP_MAX : WORKERS_MAX;
 
     for (int i = from; i < from + n; i++) {
         if (s->workers[i] == 0) {
@@ -114,14 +114,14 @@ static int find_slot(struct server *s, bool is_tcp, struct err *e)
     for (int i = from; i < from + n; i++) {
         (void)kill(s->workers[i], SIGCONT);
     }
-    return is_tcp ? err_set(e, ERR_LIMIT,
-                            "%d connections to ports of the sandbox are open, which is the most; "
-                            "close one",
-                            n)
-                  : err_set(e, ERR_LIMIT,
-                            "%d file requests are running in the sandbox, which is the most; try "
-                            "again",
-                            n);
+    return is_dial ? err_set(e, ERR_LIMIT,
+                             "%d connections into the sandbox are open, which is the most; "
+                             "close one",
+                             n)
+                   : err_set(e, ERR_LIMIT,
+                             "%d file requests are running in the sandbox, which is the most; try "
+                             "again",
+                             n);
 }
 
 /* Not before the first worker: most boxes rest without ever having had one. */
@@ -143,9 +143,9 @@ static int share_memory(struct server *s, struct err *e)
 
 /* The worker inherits the connection and what was read from it; for PID 1 this
  * conversation is over. */
-static int hand_to_worker(struct server *s, struct conn *c, bool is_tcp, struct err *e)
+static int hand_to_worker(struct server *s, struct conn *c, bool is_dial, struct err *e)
 {
-    int slot = find_slot(s, is_tcp, e);
+    int slot = find_slot(s, is_dial, e);
     pid_t pid;
 
     if (slot < 0 || share_memory(s, e) < 0) {
@@ -162,7 +162,7 @@ static int hand_to_worker(struct server *s, struct conn *c, bool is_tcp, struct 
     }
     pid = spawn_fork(s);
     if (pid == 0) {
-        worker_run(s->spec, c->watch.fd, &c->in, s->files_used_ms, is_tcp);
+        worker_run(s->spec, c->watch.fd, &c->in, s->files_used_ms, is_dial);
     }
     if (pid < 0) {
         return spawn_fork_failed(s, errno, e);
@@ -215,8 +215,8 @@ void ask(struct server *s, struct conn *c, const struct request *r)
 
     if (c->task != NULL) {
         rc = ask_attached(s, c, r, &e);
-    } else if (request_is_file(r->type) || r->type == FRAME_TCP) {
-        rc = hand_to_worker(s, c, r->type == FRAME_TCP, &e);
+    } else if (request_is_file(r->type) || request_is_dial(r->type)) {
+        rc = hand_to_worker(s, c, request_is_dial(r->type), &e);
     } else {
         rc = ask_alone(s, c, r, &e);
     }

@@ -1,4 +1,4 @@
-/* files.h - what a worker does: with one path, or with one port. All in the payload's name. */
+/* files.h - what a worker does: with one path, or with one port or socket. All in the payload's name. */
 #ifndef BOXINIT_FILES_H
 #define BOXINIT_FILES_H
 
@@ -41,8 +41,8 @@ int files_write(struct worker *w, const struct request *r, struct err *e);
 int files_mkdir(struct worker *w, const struct request *r, struct err *e);
 int files_remove(struct worker *w, const struct request *r, struct err *e);
 
-/* tcp.c: the one request of its conversation, and then bytes to its end */
-void tcp_serve(struct worker *w);
+/* dial.c: the one request of its conversation, and then bytes to its end */
+void dial_serve(struct worker *w);
 
 /* trees.c, trees_write.c: the same. */
 int trees_list(struct worker *w, const struct request *r, struct err *e);

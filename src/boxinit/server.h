@@ -25,7 +25,7 @@
 
 #define CONNS_MAX      (TASKS_MAX + 64) /* to kill what runs must always be possible */
 #define WORKERS_MAX    32               /* for files */
-#define TCP_MAX        64               /* connections to ports */
+#define TCP_MAX        64               /* connections to ports and sockets */
 #define DRAINS_MAX     32               /* pipes of ended commands that are still read */
 #define INPUT_MAX      (1u << 20)       /* of stdin, waiting for the command to read it */
 #define BACKLOG_MAX    (512u << 10)     /* not yet sent to the attached client: stop reading */
@@ -225,6 +225,6 @@ void usage_answer(struct server *s, struct conn *c);
 
 /* worker.c: the worker that this request is for; takes the connection over and never returns */
 NORETURN void worker_run(const struct spec *spec, int fd, struct buf *in, _Atomic int64_t *used_ms,
-                         bool is_tcp);
+                         bool is_dial);
 
 #endif

@@ -242,7 +242,7 @@ void worker_serve(struct worker *w)
 }
 
 void worker_run(const struct spec *spec, int fd, struct buf *in, _Atomic int64_t *used_ms,
-                bool is_tcp)
+                bool is_dial)
 {
     struct worker w = {.spec = spec, .fd = 3, .in = in, .used_ms = used_ms};
 
@@ -251,8 +251,8 @@ void worker_run(const struct spec *spec, int fd, struct buf *in, _Atomic int64_t
     }
     buf_init(&w.out, OUT_MAX);
     arena_init(&w.arena, ARENA_MAX);
-    if (is_tcp) {
-        tcp_serve(&w);
+    if (is_dial) {
+        dial_serve(&w);
         _exit(0);
     }
     worker_serve(&w);

@@ -12,6 +12,7 @@
 #include "core/forward.h"
 #include "core/journal.h"
 #include "core/metrics.h"
+#include "core/python.h"
 #include "core/token.h"
 #include "core/transfer.h"
 #include "store/store.h"
@@ -62,6 +63,7 @@ static int init(struct services *s, struct err *e)
         services_fini(s);
         return -1;
     }
+    s->pythons = pythons_new();
     s->forwards = forwards_new();
     boxes_on_end(s->boxes, forwards_box_ended, s->forwards);
     /* As many again and some, for threads whose call is answered and which tidy up. */
@@ -94,6 +96,7 @@ void services_fini(struct services *s)
     pool_free(s->calls);
     transfers_free(s->transfers);
     forwards_free(s->forwards);
+    pythons_free(s->pythons);
     boxes_free(s->boxes);
     audit_free(s->audit);
     tokens_free(s->tokens);

@@ -18,6 +18,7 @@ struct audit;
 struct transfers;
 struct forwards;
 struct journal;
+struct pythons;
 
 struct services {
     struct config *config;
@@ -29,6 +30,7 @@ struct services {
     struct transfers *transfers; /* workers of background syncs that we started */
     struct forwards *forwards;   /* local ports that lead into boxes */
     struct journal *journal;     /* what was run, for who looks back */
+    struct pythons *pythons;     /* ways to interpreters of boxes */
     struct pool *calls;          /* runs tool calls; some more than twice max_calls threads */
 };
 

@@ -290,6 +290,15 @@ int box_port_dial(struct box *b, const struct ctx *ctx, uint16_t port, struct er
     return checked(b, ports->dial(b, ctx, port, e), e);
 }
 
+int box_unix_dial(struct box *b, const struct ctx *ctx, struct str path, struct err *e)
+{
+    const struct port_ops *ports = b->provider->ops->ports;
+    if (ports == NULL || ports->dial_unix == NULL) {
+        return lacks(b->provider, e, "reach a socket of a sandbox");
+    }
+    return checked(b, ports->dial_unix(b, ctx, path, e), e);
+}
+
 /* ---- looking, and references ------------------------------------------------- */
 
 int box_usage(struct box *b, const struct ctx *ctx, struct usage *out, struct err *e)

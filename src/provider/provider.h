@@ -384,6 +384,9 @@ struct port_ops {
     /* A connected, close-on-exec, non-blocking stream to a TCP port as code in the box would
      * reach it at its own loopback. ERR_NOT_FOUND: nothing listens there. */
     int (*dial)(struct box *b, const struct ctx *ctx, uint16_t port, struct err *e);
+    /* The same to a unix socket by its path, as struct file_ops takes it. ERR_UNSUPPORTED where
+     * there is no way to it now. */
+    int (*dial_unix)(struct box *b, const struct ctx *ctx, struct str path, struct err *e);
 };
 
 struct meter_ops {
@@ -539,6 +542,7 @@ int box_tree_get(struct box *b, const struct ctx *ctx, struct str root, const st
 int box_tree_prune(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
                    size_t n, struct prune_result *out, struct err *e) MUST_CHECK;
 int box_port_dial(struct box *b, const struct ctx *ctx, uint16_t port, struct err *e) MUST_CHECK;
+int box_unix_dial(struct box *b, const struct ctx *ctx, struct str path, struct err *e) MUST_CHECK;
 int box_usage(struct box *b, const struct ctx *ctx, struct usage *out, struct err *e) MUST_CHECK;
 
 struct box *box_ref(struct box *b);

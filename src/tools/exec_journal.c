@@ -38,7 +38,8 @@ void exec_note_down(struct call *c, struct str command, const json_t *answer)
     note_stream(&text, js_str(js_get(answer, "stdout")));
     note_stream(&text, js_str(js_get(answer, "stderr")));
     if (code == NULL) {
-        buf_addf(&text, "== goes on as task %s\n", json_string_value(js_get(answer, "task_id")));
+        buf_addf(&text, "== goes on%s%.*s\n", js_get(answer, "task_id") != NULL ? " as task " : "",
+                 STR_ARG(js_str(js_get(answer, "task_id"))));
     } else {
         buf_addf(&text, "== exit code %lld, %.3f s\n", (long long)json_integer_value(code),
                  json_number_value(js_get(answer, "duration")));

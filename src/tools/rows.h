@@ -16,6 +16,7 @@ extern const struct tool tool_download_files;
 extern const struct tool tool_exec_bash;
 extern const struct tool tool_exec_bash_background;
 extern const struct tool tool_exec_bash_background_watch;
+extern const struct tool tool_execute_python_code;
 extern const struct tool tool_execute_terminal_command;
 extern const struct tool tool_get_active_sandbox;
 extern const struct tool tool_get_background_watch;

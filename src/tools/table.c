@@ -16,6 +16,7 @@ const struct tool *const tools[] = {
     &tool_exec_bash,
     &tool_exec_bash_background,
     &tool_exec_bash_background_watch,
+    &tool_execute_python_code,
     &tool_execute_terminal_command,
     &tool_get_active_sandbox,
     &tool_get_background_watch,

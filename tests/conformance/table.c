@@ -8,6 +8,7 @@ const struct tool *const tools[] = {
     &tool_create_sandbox,
     &tool_delete_sandbox,
     &tool_exec_bash,
+    &tool_execute_python_code,
     &tool_execute_terminal_command,
     &tool_get_active_sandbox,
     &tool_list_remote_files,

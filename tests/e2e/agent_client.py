@@ -22,7 +22,7 @@ BOXINIT = os.path.abspath(os.path.join(BUILD, "boxinit"))
 
 EXEC, ATTACH, INPUT, DETACH, KILL, STATE = 1, 2, 3, 4, 5, 6
 STAT, LIST, READ, WRITE, MKDIR, REMOVE = 10, 11, 12, 13, 14, 15
-USAGE, EXTEND, SHUTDOWN, TCP = 20, 21, 22, 24
+USAGE, EXTEND, SHUTDOWN, TCP, UNIX = 20, 21, 22, 24, 25
 HELLO, STARTED, DATA, ENDED, TASK, ENTRY, CHUNK, USAGE_IS, OK, FAIL = range(64, 74)
 SPEC, BORN, PREPARED, ORDER, READY = range(100, 105)
 PARENTS, APPEND, NEW = 1, 2, 4
@@ -208,7 +208,7 @@ class Conn:
                     self.buf = self.buf[4 + n:]
                     if kind == HELLO:
                         f = Fields(fields)
-                        assert (f.u32(), f.u32()) == (2, 1)
+                        assert (f.u32(), f.u32()) == (3, 1)
                         f.done()
                         continue
                     return kind, fields

@@ -88,7 +88,7 @@ def check_plain_schema(schema):
 
 
 def test_the_tool_list_is_small_and_always_the_same(client):
-    lists = [json.dumps(client.result("tools/list")) for _ in range(3)]
+    lists = [json.dumps(client.result("tools/list"), ensure_ascii=False, separators=(",", ":")) for _ in range(3)]
     assert len(set(lists)) == 1
     assert len(lists[0]) <= 12 << 10
 

@@ -71,6 +71,7 @@ static const char *const etc_names[] = {
     "gdb",
     "papersize",
     "gprofng.rc",
+    "matplotlibrc",
 };
 
 /* Folders of languages carry their version in the name. */

@@ -497,4 +497,15 @@ static int port_dial(struct box *b, const struct ctx *ctx, uint16_t port, struct
                          "sshd_config), and there is no agent on the host that could");
 }
 
-const struct port_ops ssh_ports = {.dial = port_dial};
+/* Over the agent or not at all: who asks has another way. */
+static int unix_dial(struct box *b, const struct ctx *ctx, struct str path, struct err *e)
+{
+    struct way w own_way = WAY_NONE;
+
+    return way_open(&w, b) ? way_failed(ports_over_agent.dial_unix(&w.agent.box, ctx, path, e), e)
+                           : err_set(e, ERR_UNSUPPORTED,
+                                     "sockets are reached by the agent on the host, which "
+                                     "is not there");
+}
+
+const struct port_ops ssh_ports = {.dial = port_dial, .dial_unix = unix_dial};

@@ -135,6 +135,30 @@ static void a_port_is_a_port(void **state)
     }
 }
 
+static void a_socket_has_a_path(void **state)
+{
+    struct fixture *x = *state;
+    struct request r;
+    struct err e;
+    struct wire_out w = wire_begin(&x->bytes, FRAME_UNIX);
+
+    wire_str(&w, S("~/.anybox/socket"));
+    assert_true(wire_end(&w));
+    assert_ok(parse(x, &r, &e), &e);
+    assert_str(r.path, S("~/.anybox/socket"));
+    assert_true(request_is_dial(r.type) && !request_is_file(r.type));
+    buf_clear(&x->bytes);
+    w = wire_begin(&x->bytes, FRAME_UNIX);
+    wire_str(&w, STR_EMPTY);
+    assert_true(wire_end(&w));
+    assert_fails(parse(x, &r, &e), &e, ERR_INVALID, "empty");
+    buf_clear(&x->bytes);
+    w = wire_begin(&x->bytes, FRAME_UNIX);
+    wire_str(&w, S("a\0b"));
+    assert_true(wire_end(&w));
+    assert_fails(parse(x, &r, &e), &e, ERR_INVALID, "NUL");
+}
+
 static void what_cannot_be_read_is_a_protocol_error(void **state)
 {
     struct fixture *x = *state;
@@ -233,9 +257,13 @@ int main(void)
 {
 #define WITH(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        WITH(exec_is_decoded),           WITH(exec_that_cannot_run_is_invalid),
-        WITH(file_requests_are_decoded), WITH(trees_are_decoded),
-        WITH(a_port_is_a_port),          WITH(what_cannot_be_read_is_a_protocol_error),
+        WITH(exec_is_decoded),
+        WITH(exec_that_cannot_run_is_invalid),
+        WITH(file_requests_are_decoded),
+        WITH(trees_are_decoded),
+        WITH(a_port_is_a_port),
+        WITH(a_socket_has_a_path),
+        WITH(what_cannot_be_read_is_a_protocol_error),
         WITH(too_much_is_refused),
     };
 

@@ -121,6 +121,36 @@ static void an_agent_that_is_too_old_is_told(void **state)
     assert_fails(dial(fx), &fx->e, ERR_UNSUPPORTED, "older");
 }
 
+static void a_socket_is_dialled_by_its_path(void **state)
+{
+    struct fixture *fx = *state;
+    struct frame heard;
+
+    fake_hello(&fx->fake, 0);
+    fake_hear(&fx->fake, 0, FRAME_UNIX);
+    fake_ok(&fx->fake, 0, 0);
+    int fd own_fd =
+        ports_over_agent.dial_unix(&fx->fake.agent.box, &fx->ctx, S("~/.anybox/s"), &fx->e);
+    assert_ok(fd, &fx->e);
+    fake_join(&fx->fake);
+    assert_true(fake_heard(&fx->fake, 0, FRAME_UNIX, 0, &heard));
+    struct wire_in r = wire_read(heard.fields);
+    assert_str(wire_get_str(&r), S("~/.anybox/s"));
+    assert_true(wire_done(&r));
+}
+
+static void an_agent_without_sockets_is_told(void **state)
+{
+    struct fixture *fx = *state;
+
+    fake_hello_of(&fx->fake, 0, AGENT_UNIX - 1, 1);
+    fake_fail(&fx->fake, 0, ERR_PROTOCOL, "unknown request 25");
+    assert_fails(ports_over_agent.dial_unix(&fx->fake.agent.box, &fx->ctx, S("/s"), &fx->e), &fx->e,
+                 ERR_UNSUPPORTED, "older");
+    assert_fails(ports_over_agent.dial_unix(&fx->fake.agent.box, &fx->ctx, STR_EMPTY, &fx->e),
+                 &fx->e, ERR_INVALID, "path");
+}
+
 static void an_answer_that_is_none_is_refused(void **state)
 {
     struct fixture *fx = *state;
@@ -140,7 +170,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH(the_first_words_of_the_port_are_not_ours), WITH(an_answer_may_come_byte_by_byte),
         WITH(what_the_agent_refuses_is_told),           WITH(an_agent_that_is_too_old_is_told),
-        WITH(an_answer_that_is_none_is_refused),
+        WITH(an_answer_that_is_none_is_refused),        WITH(a_socket_is_dialled_by_its_path),
+        WITH(an_agent_without_sockets_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /*
- * tcp.c - a worker that is a connection to a port inside the box.
+ * dial.c - a worker that is a connection to a port or a unix socket inside the box.
  *
- * It connects as code in the box would, to the loopback, says OK, and from then on moves
- * bytes between its conversation and the port, with their ends.
+ * It connects as code in the box would, to the loopback or to the path, says OK, and from then
+ * on moves bytes between its conversation and whoever listens there, with their ends.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -11,12 +11,15 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/duplex.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "boxinit/box.h"
+#include "boxinit/command.h"
 #include "boxinit/files.h"
 
 #define CONNECT_S 10
@@ -34,7 +37,9 @@ static int try_address(const struct sockaddr *at, socklen_t len, int *why)
         *why = errno;
         return -1;
     }
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (at->sa_family != AF_UNIX) {
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    }
     return take_fd(&fd);
 }
 
@@ -45,7 +50,7 @@ static bool is_nobody(int errnum)
 }
 
 /* Programs listen on either family's address. */
-static int dial(uint16_t port, struct err *e)
+static int dial_port(uint16_t port, struct err *e)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
@@ -77,6 +82,32 @@ static int dial(uint16_t port, struct err *e)
             port);
     }
     return err_sys(e, why, "connect to port %u in the sandbox", port);
+}
+
+/* An address holds about 100 bytes, and the worker is at home nowhere: it goes to the folder and
+ * names what is there. */
+static int dial_path(struct worker *w, struct str path, struct err *e)
+{
+    struct str whole = str_from(command_path(w->spec, &w->arena, path));
+    struct str name = path_base(whole);
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int why = ENAMETOOLONG;
+    int fd = -1;
+
+    if (name.len == 0 || name.len >= sizeof(at.sun_path)) {
+        return worker_fail(w, why, path, "connect to", e);
+    }
+    memcpy(at.sun_path, name.p, name.len);
+    if (chdir(arena_cstr(&w->arena, path_dir(whole))) < 0) {
+        why = errno;
+    } else {
+        fd = try_address((const struct sockaddr *)&at, sizeof(at), &why);
+    }
+    if (fd < 0 && (why == ECONNREFUSED || why == ENOENT || why == EPROTOTYPE)) {
+        return err_set(e, ERR_NOT_FOUND, "nothing listens at \"%.*s\" in the sandbox",
+                       STR_ARG(str_head(path, 300)));
+    }
+    return fd < 0 ? worker_fail(w, why, path, "connect to", e) : fd;
 }
 
 /* ---- the bytes ------------------------------------------------------------- */
@@ -111,7 +142,7 @@ static void run(struct worker *w, int port)
     duplex_fini(&d);
 }
 
-void tcp_serve(struct worker *w)
+void dial_serve(struct worker *w)
 {
     struct frame frame;
     struct request r;
@@ -122,7 +153,7 @@ void tcp_serve(struct worker *w)
         return;
     }
     if (request_parse(frame, &w->arena, &r, &e) == 0) {
-        port = dial(r.port, &e);
+        port = r.type == FRAME_UNIX ? dial_path(w, r.path, &e) : dial_port(r.port, &e);
     }
     if (port < 0) {
         box_put_fail(&w->out, &e);
