@@ -1,4 +1,5 @@
-/* anybox image: make, list and rm the root file systems that local boxes can be made of. */
+/* anybox image: make, list and rm what boxes can be made of: root file systems of local boxes, and with
+ * --docker images of the container engine; pull gets one of the latter. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -9,24 +10,31 @@
 
 /* ---- which provider ------------------------------------------------------ */
 
+struct finding {
+    bool pulls; /* of the container engine, else our own folders */
+    struct provider *found;
+};
+
 static int take_first(void *arg, struct provider *p, struct err *e)
 {
-    struct provider **found = arg;
+    struct finding *f = arg;
+    const struct image_ops *images = p->ops->images;
 
     (void)e;
-    if (*found == NULL && p->ops->images != NULL) {
-        *found = p;
+    if (f->found == NULL && images != NULL && (images->pull != NULL) == f->pulls) {
+        f->found = p;
     }
     return 0;
 }
 
-static struct provider *find_provider(struct session *s, struct err *e)
+static struct provider *find_provider(struct session *s, bool docker, struct err *e)
 {
-    struct provider *found = NULL;
+    struct finding finding = {.pulls = docker};
 
-    if (boxes_each_provider(s->services.boxes, take_first, &found, e) < 0) {
+    if (boxes_each_provider(s->services.boxes, take_first, &finding, e) < 0) {
         return NULL;
     }
+    struct provider *found = finding.found;
     if (found == NULL) {
         (void)err_set(
             e, ERR_UNSUPPORTED,
@@ -64,7 +72,9 @@ static int print_made(const struct cli *cli, struct str name, int64_t took_ms)
 static int image_make(struct cli *cli, int argc, char **argv)
 {
     struct image_order order = {0};
+    bool docker = false;
     const struct opt opts[] = {
+        {"--docker", OPT_FLAG, &docker},
         {"--suite", OPT_TEXT, &order.suite},
         {"--mirror", OPT_TEXT, &order.mirror},
         {"--include", OPT_TEXT, &order.packages},
@@ -85,15 +95,20 @@ static int image_make(struct cli *cli, int argc, char **argv)
     if (at < argc) {
         return cli_misused(cli, "one name at most, but got '%s', too", argv[at]);
     }
-    order.name = order.name.len > 0 ? order.name : S("debian");
+    order.name = order.name.len > 0 || docker ? order.name : S("debian");
     struct session session own_session = {0};
     struct provider *p = NULL;
     int64_t began_ms = clock_mono_ms();
     if (session_open(&session, cli, STR_EMPTY, &e) == 0) {
-        p = find_provider(&session, &e);
+        p = find_provider(&session, docker, &e);
     }
     if (p == NULL || provider_image_make(p, &session.ctx, &order, say_phase, NULL, &e) < 0) {
         return failed(cli, &session, &e);
+    }
+    if (docker) {
+        (void)fprintf(stderr, PROGRAM ": the image is made, in %lld s\n",
+                      (long long)((clock_mono_ms() - began_ms) / 1000));
+        return EXIT_SUCCESS;
     }
     return print_made(cli, order.name, clock_mono_ms() - began_ms);
 }
@@ -171,10 +186,12 @@ static void print_rows(const struct table *t, struct buf *to)
 
 static int image_list(struct cli *cli, int argc, char **argv)
 {
+    bool docker = false;
+    const struct opt opts[] = {{"--docker", OPT_FLAG, &docker}};
     int status = EXIT_SUCCESS;
     struct err e;
 
-    int at = cli_options(cli, NULL, 0, argc, argv, &status);
+    int at = cli_options(cli, opts, COUNTOF(opts), argc, argv, &status);
     if (at < 0) {
         return status;
     }
@@ -184,7 +201,7 @@ static int image_list(struct cli *cli, int argc, char **argv)
     struct session session own_session = {0};
     struct provider *p = NULL;
     if (session_open(&session, cli, STR_EMPTY, &e) == 0) {
-        p = find_provider(&session, &e);
+        p = find_provider(&session, docker, &e);
     }
     struct table table = {.arena = &session.arena};
     const struct str titles[COLUMNS] = {S("NAME"), S("SIZE"), S("SYSTEM"), S("MADE")};
@@ -208,10 +225,12 @@ static int image_list(struct cli *cli, int argc, char **argv)
 
 static int image_rm(struct cli *cli, int argc, char **argv)
 {
+    bool docker = false;
+    const struct opt opts[] = {{"--docker", OPT_FLAG, &docker}};
     int status = EXIT_SUCCESS;
     struct err e;
 
-    int at = cli_options(cli, NULL, 0, argc, argv, &status);
+    int at = cli_options(cli, opts, COUNTOF(opts), argc, argv, &status);
     if (at < 0) {
         return status;
     }
@@ -221,7 +240,7 @@ static int image_rm(struct cli *cli, int argc, char **argv)
     struct session session own_session = {0};
     struct provider *p = NULL;
     if (session_open(&session, cli, STR_EMPTY, &e) == 0) {
-        p = find_provider(&session, &e);
+        p = find_provider(&session, docker, &e);
     }
     if (p == NULL) {
         return failed(cli, &session, &e);
@@ -234,12 +253,45 @@ static int image_rm(struct cli *cli, int argc, char **argv)
     return status;
 }
 
+/* ---- pull ---------------------------------------------------------------- */
+
+static int image_pull(struct cli *cli, int argc, char **argv)
+{
+    int status = EXIT_SUCCESS;
+    struct err e;
+
+    int at = cli_options(cli, NULL, 0, argc, argv, &status);
+    if (at < 0) {
+        return status;
+    }
+    struct session session own_session = {0};
+    struct provider *p = NULL;
+    if (session_open(&session, cli, STR_EMPTY, &e) == 0) {
+        p = find_provider(&session, true, &e);
+    }
+    if (p == NULL) {
+        return failed(cli, &session, &e);
+    }
+    struct str name = at < argc ? str_from(argv[at]) : session.services.config->docker_image;
+    do {
+        if (provider_image_pull(p, &session.ctx, name, say_phase, NULL, &e) < 0) {
+            return failed(cli, &session, &e);
+        }
+        name = ++at < argc ? str_from(argv[at]) : STR_EMPTY;
+    } while (name.len > 0);
+    return status;
+}
+
 int cmd_image(struct cli *cli, int argc, char **argv)
 {
     static const struct {
         const char *name;
         int (*run)(struct cli *cli, int argc, char **argv);
-    } kinds[] = {{"make", image_make}, {"list", image_list}, {"ls", image_list}, {"rm", image_rm}};
+    } kinds[] = {{"make", image_make},
+                 {"list", image_list},
+                 {"ls", image_list},
+                 {"rm", image_rm},
+                 {"pull", image_pull}};
     int status = EXIT_SUCCESS;
 
     int at = cli_options(cli, NULL, 0, argc, argv, &status);
@@ -247,12 +299,12 @@ int cmd_image(struct cli *cli, int argc, char **argv)
         return status;
     }
     if (at == argc) {
-        return cli_misused(cli, "make, list or rm?");
+        return cli_misused(cli, "make, list, pull or rm?");
     }
     for (size_t i = 0; i < COUNTOF(kinds); i++) {
         if (str_eq(str_from(argv[at]), str_from(kinds[i].name))) {
             return kinds[i].run(cli, argc - at, argv + at);
         }
     }
-    return cli_misused(cli, "'%s' is not one of make, list, rm", argv[at]);
+    return cli_misused(cli, "'%s' is not one of make, list, pull, rm", argv[at]);
 }

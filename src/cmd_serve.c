@@ -2,6 +2,9 @@
  * started. */
 #include <stdio.h>
 
+#include "base/log.h"
+#include "base/own.h"
+#include "base/thread.h"
 #include "cli.h"
 #include "serve/http/http.h"
 #include "tools/tool.h"
@@ -10,6 +13,8 @@
 #define PORT     8000
 #define PORT_O   3000 /* of --mode http */
 #define PORT_TOP 65535
+
+#define PREPULL_MEMORY (64u << 20)
 
 /* For people, on stderr: what to give to a client. The key is shown this one time; the last line
  * says that the port is open. */
@@ -49,9 +54,69 @@ static int serve(const struct cli *cli, const struct services *services, struct 
     return EXIT_SUCCESS;
 }
 
+/* ---- docker.prepull: a thread gets the default image while clients are served already ---- */
+
+struct prepull {
+    const struct services *services;
+    struct cancel stop;
+    pthread_t thread;
+    bool is_running;
+};
+
+static int make_ready(void *arg, struct provider *p, struct err *e)
+{
+    struct prepull *job = arg;
+    const struct image_ops *images = p->ops->images;
+    struct arena arena own_arena = {0};
+    const struct ctx ctx = {.arena = &arena, .cancel = &job->stop};
+    char quoted[LOG_QUOTE_SIZE];
+
+    arena_init(&arena, PREPULL_MEMORY);
+    if (images != NULL && images->ready != NULL &&
+        images->ready(p, &ctx, job->services->config->docker_image, e) < 0) {
+        log_line(LOG_WARN, "docker", "failed=prepull error=%s",
+                 log_quote(str_from(e->msg), quoted));
+    }
+    return 0;
+}
+
+static void *run_prepull(void *arg)
+{
+    struct prepull *job = arg;
+    struct err ignored;
+
+    (void)!boxes_each_provider(job->services->boxes, make_ready, job, &ignored);
+    return NULL;
+}
+
+static void prepull_start(struct prepull *job, const struct services *services)
+{
+    struct err e;
+
+    job->services = services;
+    if (services->config->docker_prepull == 0 || cancel_init(&job->stop, &e) < 0) {
+        return;
+    }
+    job->is_running = thread_start(&job->thread, "prepull", run_prepull, job, &e) == 0;
+    if (!job->is_running) {
+        cancel_fini(&job->stop);
+    }
+}
+
+static void prepull_stop(struct prepull *job)
+{
+    if (!job->is_running) {
+        return;
+    }
+    cancel_fire(&job->stop);
+    (void)pthread_join(job->thread, NULL);
+    cancel_fini(&job->stop);
+}
+
 static int start(const struct cli *cli, struct http_options *o, int64_t port, int64_t usual_port)
 {
     struct services services = {0};
+    struct prepull prepull = {0};
     struct err e;
     int status;
 
@@ -62,7 +127,9 @@ static int start(const struct cli *cli, struct http_options *o, int64_t port, in
         port = services.config->server_port != 0 ? services.config->server_port : usual_port;
     }
     o->port = (unsigned)port;
+    prepull_start(&prepull, &services);
     status = serve(cli, &services, o);
+    prepull_stop(&prepull);
     services_fini(&services);
     return status;
 }

@@ -91,13 +91,17 @@ static const struct command commands[] = {
      "  --all              all of the owner's, who is you unless --owner says otherwise\n"
      "  --owner OWNER      see \"anybox help ls\"\n",
      cmd_rm},
-    {"image", "make | list | rm", "Root file systems that local sandboxes can be made of",
+    {"image", "make | list | pull | rm", "What sandboxes can be made of",
      "  make [NAME] [--suite SUITE] [--mirror URL] [--include PACKAGE,PACKAGE...]\n"
      "           a small Debian by debootstrap, named debian unless NAME is given; suite and\n"
      "           mirror are this machine's where it is Debian. It takes a minute or two.\n"
      "  list     the images, their size, what they hold and when they were made\n"
-     "  rm NAME  remove one\n\n"
-     "An image is a folder: NAME is images/NAME in the state folder, and run --image and\n"
+     "  rm NAME  remove one\n"
+     "  pull [NAME...]  get images of containers from their registries; the default one's name\n"
+     "           is docker.default_image\n\n"
+     "With --docker make, list and rm are about the container engine's images: make then makes\n"
+     "the default one (python-sandbox:latest) by debootstrap, without a registry, as root.\n"
+     "An image of local sandboxes is a folder: NAME is images/NAME in the state folder, and run --image and\n"
      "create_sandbox take the absolute path of any other folder that holds a whole system,\n"
      "too. Sandboxes share it and never change it: what they write is their own. In a\n"
      "sandbox with an image commands are root, without root's special rights.\n",

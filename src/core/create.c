@@ -239,9 +239,42 @@ static void select_if_none(struct boxes *bs, const struct ctx *ctx, struct scope
     view->selected = str_eq(selected, view->row.id);
 }
 
-static int check_reuse(const struct box_view *holder, bool reuse, struct err *e)
+/* What the box was to be and is not; NULL: it is what is asked for. What nobody asked for is as the
+ * box has it. */
+static const char *differs(const struct box_view *holder, const struct box_order *order)
 {
-    if (!reuse) {
+    const struct limits *is = &holder->info.limits;
+    const struct limits *asked = &order->spec.limits;
+    const struct {
+        const char *name;
+        int64_t asked, is;
+    } numbers[] = {
+        {"memory", asked->memory_bytes, is->memory_bytes},
+        {"disk", asked->disk_bytes, is->disk_bytes},
+        {"cpus", asked->cpu_millis, is->cpu_millis},
+        {"pids", asked->pids, is->pids},
+    };
+
+    if (order->provider.len > 0 && !str_eq(order->provider, holder->row.provider)) {
+        return "provider";
+    }
+    if (order->spec.image.len > 0 && !str_eq(order->spec.image, holder->row.image)) {
+        return "image";
+    }
+    if (order->spec.network != NETWORK_NONE && order->spec.network != holder->info.network) {
+        return "network";
+    }
+    for (size_t i = 0; i < COUNTOF(numbers); i++) {
+        if (numbers[i].asked > 0 && numbers[i].is > 0 && numbers[i].asked != numbers[i].is) {
+            return numbers[i].name;
+        }
+    }
+    return NULL;
+}
+
+static int check_reuse(const struct box_view *holder, const struct box_order *order, struct err *e)
+{
+    if (!order->reuse) {
         return err_set(e, ERR_EXISTS,
                        "there is already a sandbox \"%.*s\": use reuse=true or another name",
                        STR_ARG(holder->row.name));
@@ -249,6 +282,14 @@ static int check_reuse(const struct box_view *holder, bool reuse, struct err *e)
     if (!holder->alive) {
         return err_set(e, ERR_UNREACHABLE, "sandbox \"%.*s\" exists and does not answer: %.*s",
                        STR_ARG(holder->row.name), STR_ARG(holder->problem));
+    }
+    const char *other = differs(holder, order);
+    if (other != NULL) {
+        return err_set(
+            e, ERR_EXISTS,
+            "there is already a sandbox \"%.*s\", with another %s: leave %s out to use it as "
+            "it is, delete it, or choose another name",
+            STR_ARG(holder->row.name), other, other);
     }
     return 0;
 }
@@ -285,7 +326,7 @@ int boxes_create(struct boxes *bs, const struct ctx *ctx, struct scope *scope,
     if (met < 0) {
         return -1;
     }
-    if ((met > 0 ? check_reuse(&view, order->reuse, e)
+    if ((met > 0 ? check_reuse(&view, order, e)
                  : start_and_look(bs, ctx, &order->spec, &row, &view, e)) < 0) {
         return -1;
     }

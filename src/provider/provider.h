@@ -418,6 +418,8 @@ struct image_ops {
     /* Gets one from its registry; NULL: there is none. */
     int (*pull)(struct provider *p, const struct ctx *ctx, struct str name, image_phase_fn *phase,
                 void *arg, struct err *e);
+    /* Does beforehand what the first box of the image would wait for; NULL: nothing to do. */
+    int (*ready)(struct provider *p, const struct ctx *ctx, struct str name, struct err *e);
 };
 
 struct provider_conf {

@@ -171,7 +171,7 @@ void answer_box(json_t *o, const struct box_view *v)
 {
     int64_t expires = v->row.expires_ms > 0 ? v->row.expires_ms : v->info.expires_at * 1000;
 
-    answer_str(o, "image", v->row.image);
+    answer_str(o, "image", v->row.image.len > 0 ? v->row.image : v->info.image);
     answer_time(o, "created_at", v->row.created_ms);
     answer_time(o, "expires_at", expires);
     (void)json_object_set_new(o, "network", json_string(network_name(v->info.network)));

@@ -16,7 +16,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-import engine as engines  # noqa: E402
+import dockerd  # noqa: E402
 import schema  # noqa: E402
 import ssh_servers  # noqa: E402
 from host import IS_ROOT, TIERS, Host, Install, Tier  # noqa: E402
@@ -161,17 +161,17 @@ def place(host, request):
 
 @pytest.fixture(scope="session")
 def engine(session_folder, install):
-    """A dockerd of our own, with an image (engine.IMAGE) of the host's programs."""
-    why = engines.why_not()
+    """A dockerd of our own, with an image (dockerd.IMAGE) of the host's programs."""
+    why = dockerd.why_not()
     if why:
         (pytest.fail if "docker" in MUST_RUN else pytest.skip)(why)
-    made = engines.Engine(session_folder / "engine")
+    made = dockerd.Engine(session_folder / "engine")
     try:
         try:
             made.start()
         except RuntimeError as refused:
             (pytest.fail if "docker" in MUST_RUN else pytest.skip)(str(refused))
-        made.import_image(engines.IMAGE, engines.cached_archive(os.environ.get("ANYBOX_BUILD") or ROOT / "build"))
+        made.import_image(dockerd.IMAGE, dockerd.cached_archive(os.environ.get("ANYBOX_BUILD") or ROOT / "build"))
         yield made
     finally:
         made.close()

@@ -200,6 +200,8 @@ int image_find(struct docker *d, const struct ctx *ctx, struct str ref, bool pul
 int image_pull(struct docker *d, const struct ctx *ctx, struct str ref, image_phase_fn *phase,
                void *arg, struct err *e) MUST_CHECK;
 extern const struct image_ops docker_images;
+int docker_image_make(struct provider *p, const struct ctx *ctx, const struct image_order *order,
+                      image_phase_fn *phase, void *arg, struct err *e);
 
 /* The name that the prepared image has, or would have. */
 int prepared_name(struct docker *d, const struct ctx *ctx, const struct image *of, struct str *out,

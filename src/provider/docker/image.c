@@ -279,8 +279,27 @@ static int images_pull(struct provider *p, const struct ctx *ctx, struct str nam
     return image_pull(docker_of(p), ctx, name, phase, arg, e);
 }
 
+static int images_ready(struct provider *p, const struct ctx *ctx, struct str name, struct err *e)
+{
+    struct docker *d = docker_of(p);
+    struct image image;
+    struct image ignored_image;
+    struct str prepared = STR_EMPTY;
+
+    if (image_find(d, ctx, name, true, &image, e) < 0 ||
+        prepared_name(d, ctx, &image, &prepared, e) < 0) {
+        return -1;
+    }
+    if (look(d, ctx, prepared, &ignored_image, e) == 0) {
+        return 0;
+    }
+    return e->kind == ERR_NOT_FOUND ? image_prepare(d, ctx, &image, prepared, e) : -1;
+}
+
 const struct image_ops docker_images = {
     .list = images_list,
+    .make = docker_image_make,
     .remove = images_remove,
     .pull = images_pull,
+    .ready = images_ready,
 };

@@ -108,7 +108,7 @@ class Engine:
         self.folder = folder
         self.socket = folder / "sock"
         self.log = folder / "log"
-        self.process = None
+        self.process = self.containerd = None
         self.driver = None
         self.lent = self.home = None
         folder.mkdir()
@@ -122,11 +122,34 @@ class Engine:
                 return
         raise RuntimeError("dockerd does not start:\n" + self.log.read_text(errors="replace")[-3000:])
 
+    def _start_containerd(self):
+        """By itself, as on most machines: it goes on when dockerd is killed."""
+        if self.containerd and self.containerd.poll() is None:
+            return
+        config = self.folder / "containerd.toml"
+        config.write_text(f'''version = 2
+root = "{self.folder}/containerd"
+state = "{self.folder}/containerd-run"
+disabled_plugins = ["io.containerd.grpc.v1.cri"]
+[grpc]
+address = "{self.folder}/containerd.sock"
+''')
+        with open(self.log, "ab") as log:
+            self.containerd = subprocess.Popen(["containerd", "--config", config], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                               start_new_session=True)
+        until = time.monotonic() + 60
+        while time.monotonic() < until and self.containerd.poll() is None:
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(f"{self.folder}/containerd.sock")
+                return
+            time.sleep(0.05)
+
     def _start(self, driver):
+        self._start_containerd()
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 ["dockerd", "--data-root", self.folder / "data", "--exec-root", self.folder / "exec",
-                 "--pidfile", self.folder / "pid", "-H", f"unix://{self.socket}", "--storage-driver", driver,
+                 "--containerd", self.folder / "containerd.sock", "--pidfile", self.folder / "pid", "-H", f"unix://{self.socket}", "--storage-driver", driver,
                  "--iptables=false", "--ip6tables=false", "--bridge=none", "--shutdown-timeout", "5"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         until = time.monotonic() + 60
@@ -153,6 +176,14 @@ class Engine:
 
     def close(self):
         self.stop()
+        if self.containerd:
+            self.containerd.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.containerd.wait(30)
+        for entry in os.listdir("/proc"):  # what watches a container whose engine was killed
+            with contextlib.suppress(OSError, ValueError):
+                if str(self.folder).encode() in pathlib.Path(f"/proc/{int(entry)}/cmdline").read_bytes():
+                    os.kill(int(entry), signal.SIGKILL)
         mounts = [line.split()[1] for line in open("/proc/mounts") if line.split()[1].startswith(str(self.folder))]
         for mount in sorted(mounts, reverse=True):
             subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
