@@ -276,8 +276,8 @@ enum {
 /* What "boxinit serve" exits with as PID 1 of a container, which has no such file. */
 #define AGENT_EXIT_IDLE     100
 #define AGENT_EXIT_LIFETIME 101
-#define AGENT_EXIT_SHUTDOWN 102
-#define AGENT_EXIT_SIGNAL   103
+#define AGENT_EXIT_SHUTDOWN 0
+#define AGENT_EXIT_SIGNAL   102
 
 /* Where the machine may refuse a box. What it means is for the server to find out. */
 enum setup_step {

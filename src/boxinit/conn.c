@@ -152,7 +152,8 @@ static bool peer_may(const struct spec *spec, int fd)
     if (peer.uid != geteuid() && peer.uid != 0) {
         return false;
     }
-    return !spec->is_container || (peer.pid > 1 && comes_from_outside(peer.pid));
+    /* One of another pid namespace has no pid here. */
+    return !spec->is_container || peer.pid == 0 || (peer.pid > 1 && comes_from_outside(peer.pid));
 }
 
 static void refuse_new(int fd)
