@@ -256,9 +256,11 @@ ssize_t wire_send(struct wire *w, struct str bytes, struct err *e)
 
     if (w->curl != NULL) {
         lib = curl_library(e);
-        return lib == NULL
-                   ? -1
-                   : curl_result(lib->easy_send(w->curl, bytes.p, bytes.len, &sent), sent, e);
+        if (lib == NULL) {
+            return -1;
+        }
+        CURLcode code = lib->easy_send(w->curl, bytes.p, bytes.len, &sent);
+        return curl_result(code, sent, e);
     }
     do {
         n = send(w->fd, bytes.p, bytes.len, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -280,7 +282,8 @@ ssize_t wire_recv(struct wire *w, char *to, size_t cap, struct err *e)
         if (lib == NULL) {
             return -1;
         }
-        n = curl_result(lib->easy_recv(w->curl, to, cap, &got), got, e);
+        CURLcode code = lib->easy_recv(w->curl, to, cap, &got);
+        n = curl_result(code, got, e);
         w->has_more = n > 0;
         return n;
     }
