@@ -104,8 +104,8 @@ def root_archive():
 
 
 class Engine:
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, folder, *options):
+        self.folder, self.options = folder, options
         self.socket = folder / "sock"
         self.log = folder / "log"
         self.process = self.containerd = None
@@ -150,7 +150,8 @@ address = "{self.folder}/containerd.sock"
             self.process = subprocess.Popen(
                 ["dockerd", "--data-root", self.folder / "data", "--exec-root", self.folder / "exec",
                  "--containerd", self.folder / "containerd.sock", "--pidfile", self.folder / "pid", "-H", f"unix://{self.socket}", "--storage-driver", driver,
-                 "--iptables=false", "--ip6tables=false", "--bridge=none", "--shutdown-timeout", "5"],
+                 "--iptables=false", "--ip6tables=false", "--bridge=none", "--shutdown-timeout", "5",
+                 *self.options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         until = time.monotonic() + 60
         while time.monotonic() < until and self.process.poll() is None:

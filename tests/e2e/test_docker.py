@@ -7,12 +7,13 @@ import os
 import pathlib
 import re
 import socket
+import subprocess
 import tarfile
 import threading
 
 import pytest
-from dockerd import IMAGE, Engine, cached_archive
-from host import wait_until
+from dockerd import IMAGE, Engine, cached_archive, why_not
+from host import free_port, wait_until
 from mcp_client import ToolFailed
 
 
@@ -585,6 +586,46 @@ def test_fifty_at_once(docker, engine):
     for end in ends:
         client.finish_tool(end, 600)
     assert not [c for c in engine.containers() if c["Labels"].get("anybox.instance") == instance(docker)]
+
+
+# ---- by TLS ---------------------------------------------------------------------------------------------
+
+CERTIFICATES = """
+set -e
+openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca-key.pem -out ca.pem
+printf 'subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n' > extensions
+for name in server client; do
+    openssl req -newkey rsa:2048 -nodes -subj /CN=$name -keyout $name-key.pem -out $name.csr
+    openssl x509 -req -in $name.csr -CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 2 -extfile extensions -out $name.pem
+done
+mkdir ours others
+cp ca.pem ours; cp client.pem ours/cert.pem; cp client-key.pem ours/key.pem
+openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=other -keyout other-key.pem -out others/ca.pem
+"""
+
+
+def test_an_engine_by_tls(host, session_folder, tmp_path):
+    why = why_not()
+    if why:
+        pytest.skip(why)
+    subprocess.run(["sh", "-c", CERTIFICATES], cwd=tmp_path, check=True, capture_output=True)
+    port = free_port()
+    engine = Engine(session_folder / "tls", "-H", f"tcp://127.0.0.1:{port}", "--tlsverify", "--tlscacert", tmp_path / "ca.pem",
+                    "--tlscert", tmp_path / "server.pem", "--tlskey", tmp_path / "server-key.pem")
+    try:
+        engine.start()
+        engine.import_image(IMAGE, cached_archive(os.environ.get("ANYBOX_BUILD") or "build"))
+        host.more_env = {**engine.env, "DOCKER_HOST": f"tcp://127.0.0.1:{port}", "DOCKER_CERT_PATH": str(tmp_path / "ours")}
+        client = host.server()
+        made = make(client)
+        assert client.bash("seq 1 3; cat", stdin="x" * 300000)["stdout"].startswith("1\n2\n3\nxxx")
+        client.tool("delete_sandbox", sandbox_id=made["sandbox_id"])
+        stranger = host.server(env={"DOCKER_CERT_PATH": str(tmp_path / "others")})
+        assert stranger.tool_error("create_sandbox", provider="docker")["code"] == "denied"
+        plain = host.server(env={"DOCKER_CERT_PATH": ""})
+        assert "HTTPS" in plain.tool_error("create_sandbox", provider="docker")["error"]
+    finally:
+        engine.close()
 
 
 # ---- images --------------------------------------------------------------------------------------------
