@@ -15,7 +15,7 @@ import time
 import pytest
 
 import agent_client
-from agent_client import DETACH, FAIL, INPUT, SHUTDOWN, TCP, Conn, Failed, dial, failed, text, u32
+from agent_client import DETACH, FAIL, INPUT, OK, SHUTDOWN, TCP, Failed, failed, text, u32
 from agent_relay import GIVE, OPEN, Relay, mux_frame, wait_for
 
 ROOT = os.geteuid() == 0
@@ -191,7 +191,7 @@ def test_one_that_nobody_reads_stops_nobody(relay):
 def test_a_timeout_ends_the_whole_tree(site, relay):
     with relay.connect() as c:
         c.start(["bash", "-c", "setsid bash -c 'sleep 1000; true' & echo $!; sleep 1002"],
-                timeout_ms=500, grace_ms=100)
+                timeout_ms=3000, grace_ms=100)
         ending = c.wait()
         assert ending.timed_out
         assert not is_running(int(c.out))
@@ -396,23 +396,21 @@ def test_as_the_first_process_it_reaps_what_nobody_waits_for(site):
                            str(site.place)], env=site.env(), stdin=subprocess.DEVNULL) as process:
         wait_for((site.place / NODE / "agent.sock").exists)
 
-        def run(script):
-            with Conn(dial(site.place / NODE)) as c:
-                c.start(["bash", "-c", script])
-                c.wait()
-                return c.out.decode()
-
-        assert run("echo $PPID") == "1\n"
-        run("for i in $(seq 20); do (sleep 0.1 &) ; done")
-        wait_for(lambda: "sleep" not in run("cat /proc/[0-9]*/stat"))
-        with Conn(dial(site.place / NODE)) as c:
+        # As an engine starts it in a container: its parent is outside.
+        inside = ["nsenter", f"--pid=/proc/{site.daemon()}/ns/pid"]
+        relay = site.relays.enter_context(Relay(site.place, argv=inside, env=site.env(), cwd="/"))
+        assert relay.sh("echo $PPID").text == "1\n"
+        relay.sh("for i in $(seq 20); do (sleep 0.1 &) ; done")
+        wait_for(lambda: "sleep" not in relay.sh("cat /proc/[0-9]*/stat").text)
+        with relay.connect() as c:
             c.start(["sleep", "1000"])
             c.wait_started()
             c.send(SHUTDOWN)
             assert c.recv()[0] == FAIL  # not on a connection that is attached
-        with Conn(dial(site.place / NODE)) as c:
-            c.ask(SHUTDOWN)
-        assert process.wait(30) == 0
+        with relay.connect() as c:
+            c.send(SHUTDOWN)
+            assert c.recv()[0] in (OK, None)  # the relay ends with it
+        assert process.wait(30) == 102  # tells the engine why
 
 
 # ---- who may ----------------------------------------------------------------

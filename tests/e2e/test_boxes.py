@@ -186,7 +186,7 @@ def test_a_box_whose_init_was_killed_is_gone_and_everything_with_it(host):
     error = client.tool_error("exec_bash", command="true", sandbox_id=made)
     assert error["code"] in ("gone", "unreachable")
     assert "doomed" not in listed(client)
-    assert not wait_until(host.residue, 0.1), "list sweeps what a dead box left"
+    assert wait_until(lambda: not host.residue()), "list sweeps what a dead box left"
     client.tool("create_sandbox", name="doomed")
     assert client.bash("echo again", sandbox_name="doomed")["stdout"] == "again\n"
 

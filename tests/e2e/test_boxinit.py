@@ -358,17 +358,17 @@ def test_only_so_many_ended_commands_are_kept(one):
 
 def test_a_timeout_ends_the_whole_session(box):
     start = time.monotonic()
-    r = box.sh("sleep 500 & sleep 501 | sleep 502 & echo on; sleep 503", timeout_ms=300)
+    r = box.sh("sleep 500 & sleep 501 | sleep 502 & echo on; sleep 503", timeout_ms=2000)
     assert r.ending.timed_out and r.ending.signaled and r.ending.code == signal.SIGTERM
-    assert r.out == b"on\n" and 0.3 <= time.monotonic() - start < 15
+    assert r.out == b"on\n" and 2 <= time.monotonic() - start < 15
     assert b"sleep 50" not in box.run(["ps", "ax"]).out
 
 
 def test_who_ignores_term_is_killed(box):
     r = box.sh("trap '' TERM; (trap '' TERM; sleep 500) & while true; do sleep 0.1; done",
-               timeout_ms=300, grace_ms=300)
+               timeout_ms=2000, grace_ms=300)
     assert r.ending.timed_out and (r.ending.signaled, r.ending.code) == (True, signal.SIGKILL)
-    assert r.ending.wall_ms >= 600
+    assert r.ending.wall_ms >= 2300
     assert b"sleep 500" not in box.run(["ps", "ax"]).out
 
 
@@ -386,7 +386,7 @@ def test_descendants_in_other_sessions_die_too(box):
 
 def test_term_can_be_used_to_clean_up(box):
     r = box.sh("trap 'echo bye; exit 5' TERM; while true; do sleep 0.05; done",
-               timeout_ms=300, grace_ms=5000)
+               timeout_ms=2000, grace_ms=10000)
     assert r.ending.timed_out and r.code == 5 and r.out == b"bye\n"
 
 
@@ -1183,7 +1183,7 @@ def test_the_program_alone_says_what_it_is():
     assert r.returncode == 2 and "started by anybox" in r.stderr
     r = subprocess.run([agent_client.BOXINIT, "--version"], capture_output=True, text=True,
                        check=False)
-    assert r.returncode == 0 and "protocol 2" in r.stdout
+    assert r.returncode == 0 and "protocol 3" in r.stdout
 
 
 def test_the_socket_and_the_folder_are_private(one):

@@ -260,8 +260,8 @@ def test_number_of_files(make):
 @pytest.mark.only_tiers("root", "self")  # test_exec.py has more of it
 def test_the_time_of_a_command(make):
     began = time.monotonic()
-    answer = make().bash("echo before; sleep 60", timeout_s=1)
-    assert 0.9 < time.monotonic() - began < 20
+    answer = make().bash("echo before; sleep 60", timeout_s=3)
+    assert 2.9 < time.monotonic() - began < 20
     assert (answer["timed_out"], answer["exit_code"], answer["stdout"]) == (True, 124, "before\n")
     assert not answer.get("oom_killed") and "limits_hit" not in answer and "sandbox_ended" not in answer
 

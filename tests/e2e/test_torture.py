@@ -168,8 +168,8 @@ def test_a_box_that_is_stopped_keeps_nobody_waiting_and_can_be_deleted(host):
     client = host.server()
     for name in "asleep", "awake":
         client.tool("create_sandbox", name=name)
-    early = client.start_tool("exec_bash", {"command": "sleep 3", "sandbox_name": "asleep", "timeout_s": 1})
-    assert wait_until(lambda: commands(host, "sleep 3"))
+    early = client.start_tool("exec_bash", {"command": "sleep 63", "sandbox_name": "asleep", "timeout_s": 6})
+    assert wait_until(lambda: commands(host, "sleep 63"))
     os.kill(init_of(host, "asleep"), signal.SIGSTOP)
     began = time.monotonic()
     late = client.start_tool("exec_bash", {"command": "echo x", "sandbox_name": "asleep", "timeout_s": 1})
