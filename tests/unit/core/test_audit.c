@@ -388,6 +388,8 @@ static void writers_that_are_killed_break_nothing(void **state)
 {
     struct fixture *fx = *state;
 
+    note(fx, "before"); /* a writer may be killed before it has made the file */
+
     for (int round = 0; round < 30; round++) {
         pid_t pid = fork();
 
