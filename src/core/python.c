@@ -17,6 +17,7 @@
 #include "base/thread.h"
 #include "core/python_driver.h"
 
+#define REST_MS    45000 /* the keeper closes a connection that has rested for a minute */
 #define WAYS_MAX   64    /* boxes whose interpreters are remembered */
 #define SILENCE_MS 30000 /* the keeper says something every 5 s */
 #define DIAL_MS    10000
@@ -28,8 +29,9 @@
 struct python_way {
     struct list link; /* pythons.known, the latest used last */
     char *id, *socket;
-    int fd;     /* a connection that nobody uses; -1: none */
-    bool began; /* it has run code */
+    int fd;           /* a connection that nobody uses; -1: none */
+    int64_t rests_ms; /* since when */
+    bool began;       /* it has run code */
 };
 
 struct pythons {
@@ -115,6 +117,9 @@ static int take_way(const struct run *r, struct str *path)
         return -1;
     }
     *path = arena_str(r->ctx->arena, str_from(k->socket));
+    if (k->fd >= 0 && clock_mono_ms() - k->rests_ms > REST_MS) {
+        (void)close(take_fd(&k->fd));
+    }
     return take_fd(&k->fd);
 }
 
@@ -157,6 +162,7 @@ static void remember(struct run *r, int fd)
     }
     if (fd >= 0 && k->fd < 0) {
         k->fd = fd;
+        k->rests_ms = clock_mono_ms();
     } else if (fd >= 0) {
         (void)close(fd);
     }
@@ -317,13 +323,16 @@ static int open_way(const struct run *r, int *fd, struct err *e)
     return e->kind == ERR_GONE || e->kind == ERR_CANCELLED ? -1 : 0;
 }
 
-/* Where no socket is known the keeper is started first: code goes by a command only where there is no
- * other way, because the end of one that its server left is nobody's. */
+/* Where no socket is known, or nobody listens there any more, the keeper is started first: code goes by a
+ * command only where there is no other way, because the end of one that its server left is nobody's. */
 static int find_way(struct run *r, int *fd, struct err *e)
 {
-    int rc = open_way(r, fd, e);
+    int rc;
 
-    if (rc != 0 || is_known(r) || r->box->provider->ops->ports == NULL) {
+    e->kind = ERR_NONE;
+    rc = open_way(r, fd, e);
+    bool is_absent = e->kind == ERR_NOT_FOUND || !is_known(r);
+    if (rc != 0 || !is_absent || r->box->provider->ops->ports == NULL) {
         return rc;
     }
     if (run_driver(r, STR_EMPTY, e) < 0) {

@@ -385,6 +385,13 @@ def link_to(web, path="data file.bin", content=b"\0\1\2", **more):
     return web.tool("read_remote_file", remote_path=path, **more)["file_link"]
 
 
+def test_files_that_code_made_have_links(web):
+    made = web.tool("execute_python_code", code="open('a b.txt', 'w').write('by code')")
+    link, = made["file_links"]
+    assert made["files"] == ["/workspace/a b.txt"] and made["result"] == "7"
+    assert web.get(local(link), key=None).body == b"by code"
+
+
 def local(link):
     parts = urllib.parse.urlsplit(link)
     return f"{parts.path}?{parts.query}"

@@ -13,7 +13,7 @@ import pytest
 
 import agent_client
 import ssh_servers
-from agent_client import OK, TCP, Box, Failed, u32
+from agent_client import OK, TCP, UNIX, Box, Failed, text, u32
 from host import wait_until
 
 ECHO = """
@@ -68,6 +68,36 @@ def read_all(c):
         if not got:
             return data
         data += got
+
+
+SOCKET = """
+import os, socket
+os.makedirs(%r)
+os.chdir(%r)
+s = socket.socket(socket.AF_UNIX)
+s.bind("echo")
+s.listen()
+open("file", "w").close()
+print("ready", flush=True)
+c = s.accept()[0]
+c.sendall(b"hello " + c.recv(100))
+c.close()
+"""
+
+
+def test_a_socket_is_reached_by_its_path_however_long(one):
+    folder = "/home/user/" + "long/" * 40 + "folder"
+    with one.connect(timeout=60) as program:
+        program.start(["python3", "-c", SOCKET % (folder, folder)])
+        program.wait_output(b"ready")
+        for path in "~/nowhere", f"{folder}/nothing", f"{folder}/file":
+            with one.connect() as c, pytest.raises(Failed) as e:
+                c.ask(UNIX, text(path), want=OK)
+            assert e.value.kind == "not_found" and path in e.value.message
+        with one.connect() as c:
+            c.ask(UNIX, text(folder.replace("/home/user", "~") + "/echo"), want=OK)
+            c.sock.sendall(b"you")
+            assert read_all(c) == b"hello you"
 
 
 # ---- the agent's side -------------------------------------------------------

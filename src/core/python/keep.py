@@ -108,7 +108,12 @@ class Interpreter:
     def __init__(self, keeper):
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM, 0)
         pipes = [os.pipe(), os.pipe()]
-        self.pid = os.fork()
+        try:
+            self.pid = os.fork()
+        except OSError:
+            for fd in pipes[0] + pipes[1]:
+                os.close(fd)
+            raise
         if self.pid == 0:
             try:
                 self.become(keeper, ours, theirs, pipes)
@@ -509,7 +514,7 @@ class Keeper:
                     client.flush()
                 if events & ~select.POLLOUT:
                     self.listen_to(client)
-            except ValueError:
+            except (ValueError, KeyError):
                 client.dead = True
         if self.listener.fileno() in ready:
             self.accept()
