@@ -53,7 +53,7 @@ static void run_initialize(const struct exchange *x)
     peer_set_legacy(x->peer, (int)rev, caps_read(js_get(x->msg->params, "capabilities"), rev));
     buf_init(&body, MCP_MESSAGE_MAX);
     buf_addf(&body, "{\"protocolVersion\":\"%s\",", revision_name(rev));
-    offers_add(&body, rev);
+    offers_add(x->peer->mcp, &body, rev);
     buf_add(&body, S(",\"serverInfo\":{\"name\":\"" SERVER_NAME "\","));
     if (revision_has(rev, REV_TITLES)) {
         buf_add(&body, S("\"title\":\"anybox sandboxes\","));
@@ -77,7 +77,7 @@ static void run_discover(const struct exchange *x)
     buf_add(&body, S("{\"supportedVersions\":"));
     revision_add_all(&body);
     buf_addc(&body, ',');
-    offers_add(&body, x->rev);
+    offers_add(x->peer->mcp, &body, x->rev);
     add_instructions(&body);
     buf_add(&body, S(CACHE_HINTS));
     result_end(&body, x->rev);
@@ -185,7 +185,7 @@ const struct method *method_find(struct str name)
         const struct method *m = &methods[i];
 
         if (str_eq(name, str_from(m->name))) {
-            return m->offer == 0 || (offers() & m->offer) != 0 ? m : NULL;
+            return m->offer == 0 || (offers(NULL) & m->offer) != 0 ? m : NULL;
         }
     }
     return NULL;

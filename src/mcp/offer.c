@@ -1,13 +1,17 @@
 #include "mcp/offer.h"
 
+#include "mcp/exchange.h"
 #include "tools/prompt.h"
 #include "tools/resource.h"
 
-unsigned offers(void)
+unsigned offers(const struct mcp *m)
 {
     unsigned all = 0;
 
     for (size_t i = 0; prompts[i] != NULL; i++) {
+        if (m != NULL && !prompt_offered(prompts[i], m->toolsets, m->services->config)) {
+            continue;
+        }
         all |= OFFER_PROMPTS | (prompts[i]->complete != NULL ? OFFER_COMPLETIONS : 0u);
     }
     for (size_t i = 0; resources[i] != NULL; i++) {
@@ -42,9 +46,9 @@ static void add_group(struct buf *out, const char *name, bool lists, bool subscr
     buf_addc(out, '}');
 }
 
-void offers_add(struct buf *out, enum revision rev)
+void offers_add(const struct mcp *m, struct buf *out, enum revision rev)
 {
-    unsigned all = offers();
+    unsigned all = offers(m);
     /* Older clients would have to be told unasked, on a stream that is always open. */
     unsigned changes = revision_has(rev, REV_MODERN) ? offers_changes() : 0;
 

@@ -10,6 +10,8 @@
 #include "base/buf.h"
 #include "mcp/revision.h"
 
+struct mcp;
+
 enum offer {
     OFFER_PROMPTS = 1 << 0,
     OFFER_RESOURCES = 1 << 1,
@@ -18,9 +20,10 @@ enum offer {
     OFFER_SUBSCRIBE = 1 << 4, /* to single resources */
 };
 
-unsigned offers(void);         /* enum offer */
+/* enum offer: what is shown by this one; NULL: what there is at all */
+unsigned offers(const struct mcp *m);
 unsigned offers_changes(void); /* enum change: of which clients are told */
 /* "capabilities":{...} */
-void offers_add(struct buf *out, enum revision rev);
+void offers_add(const struct mcp *m, struct buf *out, enum revision rev);
 
 #endif

@@ -35,12 +35,21 @@ static json_t *prompt_json(const struct prompt *p, enum revision rev)
     return o;
 }
 
+static bool is_offered(const struct exchange *x, const struct prompt *p)
+{
+    const struct mcp *m = x->peer->mcp;
+
+    return prompt_offered(p, m->toolsets, m->services->config);
+}
+
 void run_prompts_list(const struct exchange *x)
 {
     json_t *all own_json = json_array();
 
     for (size_t i = 0; prompts[i] != NULL; i++) {
-        (void)json_array_append_new(all, prompt_json(prompts[i], x->rev));
+        if (is_offered(x, prompts[i])) {
+            (void)json_array_append_new(all, prompt_json(prompts[i], x->rev));
+        }
     }
     exchange_list(x, "prompts", all, CACHE_HINTS);
 }
@@ -97,7 +106,7 @@ void run_prompts_get(const struct exchange *x)
     struct str name = js_str(js_get(x->msg->params, "name"));
     const struct prompt *p = prompt_find(name);
 
-    if (p == NULL) {
+    if (p == NULL || !is_offered(x, p)) {
         exchange_error(x, RPC_INVALID_PARAMS,
                        "There is no prompt \"%.*s\"; prompts/list shows the prompts.",
                        STR_ARG(utf8_head(name, NAME_SHOWN)));

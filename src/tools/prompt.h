@@ -19,6 +19,7 @@ struct prompt {
     const char *help;
     const struct prompt_blank *blanks;
     size_t n_blanks;
+    const char *const *tools; /* it speaks of; NULL at the end. NULL: of none */
     /* Fills *messages with a new array of the protocol's {"role", "content"}. `arguments` is an
      * object, or NULL; its members are strings, and what is required is there. */
     int (*get)(struct call *c, json_t *arguments, json_t **messages, struct err *e);
@@ -28,5 +29,7 @@ struct prompt {
 /* All prompts; NULL at the end. */
 extern const struct prompt *const prompts[];
 const struct prompt *prompt_find(struct str name); /* NULL when there is none */
+/* Are all of its tools shown and allowed? */
+bool prompt_offered(const struct prompt *p, unsigned toolsets, const struct config *config);
 
 #endif

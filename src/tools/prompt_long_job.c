@@ -106,6 +106,9 @@ static const struct prompt_blank blanks[] = {
     {"sandbox_name", "where it runs; default: the active sandbox", false},
 };
 
+static const char *const its_tools[] = {"exec_bash", "exec_bash_background",
+                                        "check_background_task", NULL};
+
 const struct prompt prompt_long_job = {
     .name = "long-job",
     .title = "Run a long job",
@@ -113,5 +116,6 @@ const struct prompt prompt_long_job = {
             "and the watchdog.",
     .blanks = blanks,
     .n_blanks = COUNTOF(blanks),
+    .tools = its_tools,
     .get = get,
 };

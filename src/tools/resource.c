@@ -18,6 +18,18 @@ const struct prompt *prompt_find(struct str name)
     return NULL;
 }
 
+bool prompt_offered(const struct prompt *p, unsigned toolsets, const struct config *config)
+{
+    for (size_t i = 0; p->tools != NULL && p->tools[i] != NULL; i++) {
+        const struct tool *t = tool_find(str_from(p->tools[i]));
+
+        if (t == NULL || (t->toolsets & toolsets) == 0 || !tool_allowed(t, config)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool resource_is_template(const struct resource *r)
 {
     return str_has(str_from(r->uri), '{');

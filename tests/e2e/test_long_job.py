@@ -92,3 +92,15 @@ def test_the_prompt_leads_to_such_a_job(client):
 def test_a_wrong_blank_is_named(client, wrong, words):
     error = client.error("prompts/get", {"name": "long-job", "arguments": wrong})
     assert words in error["message"]
+
+
+@pytest.mark.parametrize("toolset, offered", [("default", True), ("remote-sandbox", True), ("all", True),
+                                              ("opensandbox", False), ("mcp-sandbox", False), ("advanced", False)])
+def test_the_prompt_is_offered_where_its_tools_are(host, toolset, offered):
+    client = host.server("--toolset", toolset)
+    assert ("long-job" in [p["name"] for p in client.result("prompts/list")["prompts"]]) == offered
+    asked = {"name": "long-job", "arguments": {"task": "x"}}
+    if offered:
+        assert client.result("prompts/get", asked)["messages"]
+    else:
+        assert "no prompt" in client.error("prompts/get", asked)["message"]
