@@ -1,10 +1,12 @@
 #include "boxinit/keep.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -13,7 +15,12 @@
 #include "base/own.h"
 #include "boxinit/kill.h"
 
-#define TEXT_MAX 8192
+#define TEXT_MAX      8192
+#define RESERVE       ".reserve"
+#define RESERVE_BYTES (64u << 10)
+#define LOOK_EVERY    (1u << 20) /* bytes between two looks at the disk */
+#define STATUS_BYTES  160
+#define GAPS_BYTES    48
 
 static const char *const stream_names[] = {"stdout", "stderr"};
 
@@ -90,25 +97,25 @@ static void forget_old(int root)
 
 /* ---- the folder of a command ----------------------------------------------------- */
 
-static void write_file(const struct server *s, struct task *t, const char *name, struct str text)
+static int write_file(const struct server *s, struct task *t, const char *name, struct str text)
 {
     struct err ignored = {0};
 
-    (void)!fd_replace_file(t->kept.dir, name, text, mode_of(s), &ignored);
+    return fd_replace_file(t->kept.dir, name, text, mode_of(s), &ignored);
 }
 
-static void write_started(const struct server *s, struct task *t)
+static int write_started(const struct server *s, struct task *t)
 {
     struct buf text own_buf = {0};
 
     buf_init(&text, TEXT_MAX);
     buf_addf(&text, "%s 0 %lld exec\n%s/%s/stdout\n%s\n%s\n", t->id,
              (long long)(t->started_wall_ms / 1000), s->spec->kept_dir, t->id, t->cwd, t->head);
-    write_file(s, t, "started", buf_str(&text));
+    return write_file(s, t, "started", buf_str(&text));
 }
 
 /* With the time of its birth, by which a pid that was used again is told apart. */
-static void write_process(const struct server *s, struct task *t, const char *name, pid_t pid)
+static int write_process(const struct server *s, struct task *t, const char *name, pid_t pid)
 {
     char path[64];
     char line[1024];
@@ -120,73 +127,202 @@ static void write_process(const struct server *s, struct task *t, const char *na
     int fd own_fd = open(path, O_RDONLY | O_CLOEXEC);
     n = fd < 0 ? -1 : fd_read(fd, line, sizeof(line), &ignored);
     if (n <= 0 || !kill_parse_stat((struct str){line, (size_t)n}, &is)) {
-        return;
+        return 0; /* it has ended: the status will tell */
     }
     n = snprintf(line, sizeof(line), "%s %d %llu\n", t->id, (int)pid, is.start);
-    write_file(s, t, name, (struct str){line, (size_t)n});
+    return write_file(s, t, name, (struct str){line, (size_t)n});
+}
+
+/* A file of so many blanks: what is written over them needs no room on the disk. */
+static int take_place(const struct server *s, struct task *t, const char *name, size_t bytes)
+{
+    char blanks[STATUS_BYTES];
+
+    memset(blanks, ' ', sizeof(blanks));
+    blanks[bytes - 1] = '\n';
+    return write_file(s, t, name, (struct str){blanks, bytes});
+}
+
+static int fill_place(struct task *t, const char *name, struct str text)
+{
+    int fd own_fd = openat(t->kept.dir, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+
+    return fd >= 0 && pwrite(fd, text.p, text.len, 0) == (ssize_t)text.len ? 0 : -1;
+}
+
+static void close_all(struct task *t)
+{
+    for (int i = 0; i < 2; i++) {
+        if (t->kept.fd[i] >= 0) {
+            (void)close(take_fd(&t->kept.fd[i]));
+        }
+    }
+    if (t->kept.dir >= 0) {
+        (void)close(take_fd(&t->kept.dir));
+    }
+}
+
+static int make_folder(const struct server *s, struct task *t, int root)
+{
+    if (mkdirat(root, t->id, s->spec->is_plain ? 0700 : 0755) < 0) {
+        return -1;
+    }
+    t->kept.dir = openat(root, t->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (t->kept.dir < 0) {
+        return -1;
+    }
+    for (int i = 0; i < 2; i++) {
+        t->kept.fd[i] = openat(t->kept.dir, stream_names[i],
+                               O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, mode_of(s));
+        if (t->kept.fd[i] < 0) {
+            return -1;
+        }
+    }
+    if (!t->reaped && write_process(s, t, "job", t->pid) < 0) {
+        return -1;
+    }
+    return take_place(s, t, "status.new", STATUS_BYTES) < 0 ||
+                   take_place(s, t, "gaps", GAPS_BYTES) < 0 ||
+                   write_process(s, t, "keeper", getpid()) < 0 || write_started(s, t) < 0
+               ? -1
+               : 0;
 }
 
 static void begin(struct server *s, struct task *t)
 {
     int root own_fd = -1;
+    struct err ignored = {0};
 
     t->kept.is_begun = true;
     if (!is_name(t->id)) {
         return;
     }
     root = open_root(s);
-    if (root < 0 || mkdirat(root, t->id, s->spec->is_plain ? 0700 : 0755) < 0) {
+    if (root < 0) {
         return;
     }
     forget_old(root);
-    t->kept.dir = openat(root, t->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (t->kept.dir < 0) {
+    for (int tries = 0; make_folder(s, t, root) < 0; tries++) {
+        close_all(t);
+        (void)!fd_remove_tree(root, t->id, &ignored);
+        /* The disk is full: this is what the reserve is for. */
+        if (tries > 0 || unlinkat(root, RESERVE, 0) < 0) {
+            return;
+        }
+    }
+    keep_reserve(s->spec);
+}
+
+void keep_reserve(const struct spec *spec)
+{
+    if (spec->kept_dir == NULL || spec->is_plain) {
         return;
     }
-    for (int i = 0; i < 2; i++) {
-        t->kept.fd[i] = openat(t->kept.dir, stream_names[i],
-                               O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, mode_of(s));
+    int dir own_fd = open(spec->kept_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd own_fd =
+        dir < 0 ? -1 : openat(dir, RESERVE, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0 && posix_fallocate(fd, 0, RESERVE_BYTES) != 0) {
+        (void)!unlinkat(dir, RESERVE, 0);
     }
-    if (!t->reaped) {
-        write_process(s, t, "job", t->pid);
-    }
-    write_process(s, t, "keeper", getpid());
-    write_started(s, t);
 }
 
 /* ---- streams --------------------------------------------------------------------- */
 
-static void put(struct task *t, int i, struct str bytes)
+/* How much of it is in the file now. */
+static size_t put(struct task *t, int i, struct str bytes)
 {
-    struct err ignored = {0};
+    size_t done = 0;
 
-    if (t->kept.fd[i] >= 0 && fd_write_all(t->kept.fd[i], bytes, &ignored) < 0) {
-        (void)close(take_fd(&t->kept.fd[i])); /* a full disk: what is there stays */
+    while (done < bytes.len) {
+        ssize_t n = write(t->kept.fd[i], bytes.p + done, bytes.len - done);
+
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            break; /* a full disk: the spool holds on as long as it can */
+        }
+        done += (size_t)n;
     }
+    return done;
+}
+
+/* All of it or nothing. */
+static bool put_line(struct task *t, int i, struct str line)
+{
+    struct stat is;
+
+    if (fstat(t->kept.fd[i], &is) < 0) {
+        return false;
+    }
+    if (put(t, i, line) == line.len) {
+        return true;
+    }
+    (void)!ftruncate(t->kept.fd[i], is.st_size);
+    return false;
+}
+
+static void note_gaps(struct task *t)
+{
+    char text[GAPS_BYTES];
+    int n = snprintf(text, sizeof(text), "%llu \n",
+                     (unsigned long long)(t->kept.lost[0] + t->kept.lost[1]));
+
+    (void)!fill_place(t, "gaps", (struct str){text, (size_t)n});
+}
+
+/* Bytes up to `to` have left the spool and are not in the file: it says so itself. */
+static bool skip_to(struct task *t, int i, uint64_t to)
+{
+    char text[96];
+    uint64_t gap = to - t->kept.at[i];
+    int n = snprintf(text, sizeof(text), "\n... [%llu bytes were not kept] ...\n",
+                     (unsigned long long)gap);
+
+    if (!put_line(t, i, (struct str){text, (size_t)n})) {
+        return false;
+    }
+    t->kept.at[i] = to;
+    t->kept.lost[i] += gap;
+    note_gaps(t);
+    return true;
 }
 
 /* What the spool has and the file does not. */
 static void catch_up(struct task *t, int i)
 {
     const struct capture *spool = &t->spool[i];
-    char text[96];
 
-    while (t->kept.at[i] < spool->total) {
+    while (t->kept.fd[i] >= 0 && t->kept.at[i] < spool->total) {
         uint64_t at = t->kept.at[i];
         struct str bytes = capture_at(spool, &at);
 
-        if (bytes.len == 0) {
+        if (bytes.len == 0 || (at > t->kept.at[i] && !skip_to(t, i, at))) {
             return;
         }
-        if (at > t->kept.at[i]) {
-            int n = snprintf(text, sizeof(text), "\n... [%llu bytes were not kept] ...\n",
-                             (unsigned long long)(at - t->kept.at[i]));
-
-            put(t, i, (struct str){text, (size_t)n});
+        size_t done = put(t, i, bytes);
+        t->kept.at[i] += done;
+        if (done < bytes.len) {
+            return;
         }
-        put(t, i, bytes);
-        t->kept.at[i] = at + bytes.len;
     }
+}
+
+/* While a client listens, a part of the disk is left to the programs of the box: most likely what
+ * is kept here goes when the client has heard the end. */
+static bool has_room(struct task *t, int i)
+{
+    struct statvfs disk;
+
+    if (t->client == NULL) {
+        return true;
+    }
+    if (t->spool[i].total >= t->kept.look_at[i]) {
+        t->kept.look_at[i] = t->spool[i].total + LOOK_EVERY;
+        t->kept.is_tight =
+            fstatvfs(t->kept.dir, &disk) == 0 && disk.f_bavail < disk.f_blocks / KEPT_LEAVES;
+    }
+    return !t->kept.is_tight;
 }
 
 void keep_before(struct server *s, struct task *t, int stream, size_t n)
@@ -203,27 +339,32 @@ void keep_before(struct server *s, struct task *t, int stream, size_t n)
 
 void keep_after(struct task *t, int stream)
 {
-    if (t->kept.is_begun && (t->client == NULL || t->kept.at[stream] < KEPT_MOST)) {
+    if (t->kept.is_begun && t->kept.dir >= 0 && has_room(t, stream)) {
         catch_up(t, stream);
     }
 }
 
 /* ---- the end --------------------------------------------------------------------- */
 
-/* Without it, on a full disk, nobody is to wait for our word. */
-static void write_status(const struct server *s, struct task *t)
+/* Without it nobody is to wait for our word. */
+static void write_status(struct task *t)
 {
-    struct err ignored = {0};
-    char line[160];
+    char line[STATUS_BYTES];
     bool killed = t->ending.how == END_SIGNALED;
     int code = (int)t->ending.code;
     int n = snprintf(line, sizeof(line), "%s %s %d %d %lld\n", t->id, killed ? "signal" : "exit",
                      killed ? 128 + code : code, killed ? code : 0,
                      (long long)(clock_wall_ms() / 1000));
 
+    for (int i = 0; i < 2; i++) {
+        t->kept.lost[i] += t->spool[i].total - t->kept.at[i];
+    }
+    if (t->kept.lost[0] + t->kept.lost[1] > 0) {
+        note_gaps(t);
+    }
     t->kept.is_told = true;
-    if (fd_replace_file(t->kept.dir, "status", (struct str){line, (size_t)n}, mode_of(s),
-                        &ignored) < 0) {
+    if (fill_place(t, "status.new", (struct str){line, (size_t)n}) < 0 ||
+        renameat(t->kept.dir, "status.new", t->kept.dir, "status") < 0) {
         (void)!unlinkat(t->kept.dir, "keeper", 0);
     }
 }
@@ -239,7 +380,7 @@ void keep_turn(struct server *s, struct task *t)
     catch_up(t, 0);
     catch_up(t, 1);
     if (t->finished && t->kept.dir >= 0) {
-        write_status(s, t);
+        write_status(t);
     }
 }
 
@@ -254,15 +395,10 @@ void keep_free(struct server *s, struct task *t)
 {
     struct err ignored = {0};
 
-    for (int i = 0; i < 2; i++) {
-        if (t->kept.fd[i] >= 0) {
-            (void)close(take_fd(&t->kept.fd[i]));
-        }
-    }
     if (t->kept.dir < 0) {
         return;
     }
-    (void)close(take_fd(&t->kept.dir));
+    close_all(t);
     if (t->is_delivered) {
         int root own_fd = open_root(s);
 

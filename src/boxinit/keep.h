@@ -6,7 +6,14 @@
  * status when it has ended, and keeper, which is us: as long as we live that word is still to
  * come. So who asks for it later, after any restart, finds all that it printed. While a
  * client is attached, nothing is written as long as the spools hold the whole output; then
- * both streams go to disk, too, up to KEPT_MOST each, so that a client that dies costs none of it. A command whose end was delivered leaves nothing.
+ * both streams go to disk, too, so that a client that dies or detaches costs none of it. A
+ * command whose end was delivered leaves nothing.
+ *
+ * The disk is the only bound. What it does not take stays in the spool, and is written when there is
+ * room again; what the spool had to drop by then is counted in the file "gaps", and a line in
+ * the stream's own file tells how much is missing there. The places of status and gaps are taken at
+ * the start, and a box has a small reserve for new folders: the end of a command is known, however
+ * full its disk is. While a client is attached, a part of the disk stays free (KEPT_LEAVES).
  *
  * The agent writes with its own rights into a folder of its own; what fails costs the record
  * and never the command.
@@ -16,8 +23,11 @@
 
 #include "boxinit/server.h"
 
-#define KEPT_MOST    (16u << 20) /* of each stream, while a client is attached */
-#define KEPT_FOLDERS 200         /* of commands that have ended */
+#define KEPT_LEAVES  4   /* one part of so many of the disk */
+#define KEPT_FOLDERS 200 /* of commands that have ended */
+
+/* When a box begins. */
+void keep_reserve(const struct spec *spec);
 
 /* Bytes are about to be added to the spool, which may lose others for them. */
 void keep_before(struct server *s, struct task *t, int stream, size_t n);

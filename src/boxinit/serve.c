@@ -29,6 +29,7 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "boxinit/keep.h"
 #include "boxinit/server.h"
 
 #define OPEN_FILES       4096
@@ -277,6 +278,7 @@ int server_prepare(struct server *s, const struct spec *spec, const struct box_f
     s->idle_ms = (int64_t)spec->idle_ms;
     s->used_ms = server_now();
     read_oom_adj(s);
+    keep_reserve(spec);
     return prepare(s, e);
 }
 

@@ -108,9 +108,12 @@ struct task {
     int wait_status;
     struct ending ending;
     struct {
-        uint64_t at[2]; /* offset behind the last byte that was written, or given up */
+        uint64_t at[2];      /* offset behind the last byte that was written, or given up */
+        uint64_t lost[2];    /* bytes that were given up */
+        uint64_t look_at[2]; /* total of the stream when the disk is looked at again */
         int dir, fd[2];
         bool is_begun, is_told;
+        bool is_tight; /* there was little room at that look */
     } kept;
     const char *program, *cwd, *path, *head; /* for messages; in .text */
     struct arena text;

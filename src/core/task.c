@@ -14,7 +14,7 @@
 #define START_MS   30000
 #define LOOK_MS    30000
 #define ANSWER_MAX (16u << 20)
-#define ARGS_MAX   (4 + 3 + 6 * (TASK_LOOKS_MAX + 1))
+#define ARGS_MAX   (4 + 5 + 9 * (TASK_LOOKS_MAX + 1))
 
 /* One script and what it said. */
 struct talk_sh {
@@ -293,6 +293,9 @@ static void add_want(struct talk_sh *t, const struct ctx *ctx, const struct task
         add_arg(t, STR_EMPTY);
     }
     add_number(t, ctx, w->max < 0 ? 0 : w->max > TASK_TEXT_MAX ? TASK_TEXT_MAX : w->max);
+    add_arg(t, w->check_cwd);
+    add_arg(t, w->check_file);
+    add_arg(t, w->check_command);
 }
 
 int task_look(struct box *b, const struct ctx *ctx, const struct task_want *wants, size_t n,
@@ -309,13 +312,15 @@ int task_look(struct box *b, const struct ctx *ctx, const struct task_want *want
     add_arg(&t, str_from(mark));
     add_number(&t, ctx, wait->seconds);
     add_arg(&t, wait->until);
+    add_number(&t, ctx, wait->check_s);
+    add_number(&t, ctx, TASK_CHECK_MAX);
     for (size_t i = 0; i < n; i++) {
         add_want(&t, ctx, &wants[i]);
     }
     if (wait->scan) {
         add_want(&t, ctx, &(struct task_want){.name = S("/"), .from = -1});
     }
-    if (run(&t, b, ctx, LOOK_MS + wait->seconds * 1000, e) < 0) {
+    if (run(&t, b, ctx, LOOK_MS + (wait->seconds + wait->check_s) * 1000, e) < 0) {
         return -1;
     }
     if (!str_ends(buf_str(&t.said), S("end\t\n"))) {

@@ -14,6 +14,7 @@
  *     status    run id, how it ended, exit code, signal, time; made by rename
  *     cancelled the run id, when somebody asked for the end
  *     keeper    of a command that its call handed over: the agent, who has yet to write the status
+ *     gaps      blank, or how many bytes of output the disk did not take ("some": not known)
  *   ~/.anybox/tasks/<name>             the folder above, for those who know only the name
  *
  * task_start.sh refuses before it touches anything when the working folder is missing or a
@@ -22,7 +23,8 @@
  * session of its own on other hosts; in a box whose agent keeps commands (provider's tasks) it
  * becomes the supervisor itself, so that the agent counts it as use of the box. The
  * supervisor runs the command as a child in the foreground, waits for that one process, and
- * writes EXIT_CODE and then the status, whose place on the disk was taken at the start.
+ * writes EXIT_CODE and then the status, whose place on the disk was taken at the start: a full disk costs
+ * output, which is told, and never the result.
  *
  * How a task is (task_probe.sh): a status of this run is the truth. Without one it runs while
  * its supervisor, its job or its keeper lives, told apart from others by pid and time of birth. With
@@ -48,6 +50,7 @@
 #define TASK_TEXT_MAX   (256u << 10) /* bytes of a log in one answer */
 #define TASK_LOOKS_MAX  256          /* tasks in one look */
 #define TASK_WAIT_S_MAX 3600
+#define TASK_CHECK_MAX  20000 /* bytes of a checkpoint */
 
 /* ---- names and paths (pure) ------------------------------------------------------ */
 
@@ -116,12 +119,25 @@ struct task_want {
     struct str dir, name, log, run;
     int64_t from; /* first byte of the log that is wanted; -1: the end of it */
     int64_t max;  /* bytes */
+    /* Its checkpoint, by its own word: a command's output, else a file; both may be empty. The
+     * folder is the command's, and that of a relative file. */
+    struct str check_cwd, check_file, check_command;
 };
 
 struct task_wait {
     int64_t seconds;  /* 0: not */
     struct str until; /* a line of the new text that matches this (POSIX, extended) is enough */
     bool scan;        /* tell also of whatever else the box knows */
+    int64_t check_s;  /* that a checkpoint's command may take; all of them run side by side */
+};
+
+enum task_check {
+    CHECK_NONE,    /* there is none */
+    CHECK_READ,    /* task_seen.check is it */
+    CHECK_SLOW,    /* the command did not end in time */
+    CHECK_MISSING, /* the file is not there, is none, or must not be read */
+    CHECK_NO_CWD,  /* the command's folder is not there */
+    CHECK_NO_ROOM, /* nothing could be written there */
 };
 
 struct task_seen {
@@ -130,9 +146,13 @@ struct task_seen {
     struct task_end end;
     int64_t began_s, now_s;  /* by the box's clock; 0: not known */
     int64_t size, touched_s; /* of the log */
+    int64_t gaps;            /* bytes that are missing in it; -1: some, nobody knows how many */
+    bool disk_is_full;       /* it runs, and its disk takes no more of the log */
     struct str match;        /* the line that was waited for */
-    int64_t first, last;     /* offsets of text in the log */
-    struct str text;         /* as it is there */
+    enum task_check check_is;
+    struct str check;    /* as it is there, at most TASK_CHECK_MAX bytes */
+    int64_t first, last; /* offsets of text in the log */
+    struct str text;     /* as it is there */
     /* Of a command that its call handed over (how is "exec"), whose log is its stdout: */
     struct str errors_log, errors; /* the path of stderr and its end */
     int64_t errors_size;

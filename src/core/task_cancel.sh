@@ -5,19 +5,6 @@ LC_ALL=C
 export LC_ALL
 home=${HOME:-/nonexistent}/.anybox
 
-# pid, parent, group, session of all processes; a session is not known everywhere.
-processes() {
-    if [ -r /proc/self/stat ]; then
-        for at in /proc/[0-9]*; do
-            { read -r stat <"$at/stat"; } 2>/dev/null || continue
-            set -- ${stat##*) }
-            case $1 in Z | X) continue ;; esac
-            printf '%s %s %s %s\n' "${at#/proc/}" "$2" "$3" "$4"
-        done
-    else
-        ps -A -o pid= -o ppid= -o pgid= | awk '{ print $1, $2, $3, 0 }'
-    fi
-}
 # Those of the job: descendants of its processes, of their sessions and groups, and whoever has the run's
 # id in the environment, wherever it went. The supervisor stays out: it tells the end.
 victims() {
@@ -107,9 +94,10 @@ last=$(($(date +%s) + grace)) left=$(victims)
 if [ "$grace" -gt 0 ] && [ -n "$left" ]; then
     kill -s TERM $left 2>/dev/null
     kill -s CONT $left 2>/dev/null
-    while [ -n "$left" ] && [ "$(date +%s)" -lt "$last" ]; do
+    turns=0
+    while [ -n "$left" ] && [ "$(date +%s)" -lt "$last" ] && [ "$turns" -lt $((10 * grace)) ]; do
         nap
-        left=$(victims)
+        turns=$((turns + 1)) left=$(victims)
     done
 fi
 turns=0

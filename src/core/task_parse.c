@@ -118,7 +118,11 @@ static void take_number(struct str key, struct str value, struct task_seen *s)
         {"errors_size", offsetof(struct task_seen, errors_size)},
     };
 
-    if (str_eq(key, S("state"))) {
+    if (str_eq(key, S("gaps"))) {
+        s->gaps = read_int(value, INT64_MAX, -1);
+    } else if (str_eq(key, S("full"))) {
+        s->disk_is_full = true;
+    } else if (str_eq(key, S("state"))) {
         s->end.state = read_state(value);
     } else if (str_eq(key, S("code"))) {
         s->end.code = (int)read_int(value, 255, -1);
@@ -130,6 +134,24 @@ static void take_number(struct str key, struct str value, struct task_seen *s)
             *(int64_t *)(void *)((char *)s + fields[i].offset) = read_int(value, INT64_MAX, 0);
         }
     }
+}
+
+static enum task_check read_check(struct str word)
+{
+    static const struct {
+        const char *word;
+        enum task_check is;
+    } words[] = {{"read", CHECK_READ},
+                 {"missing", CHECK_MISSING},
+                 {"cwd", CHECK_NO_CWD},
+                 {"room", CHECK_NO_ROOM}};
+
+    for (size_t i = 0; i < COUNTOF(words); i++) {
+        if (str_eq(word, str_from(words[i].word))) {
+            return words[i].is;
+        }
+    }
+    return CHECK_SLOW;
 }
 
 /* The bytes up to the mark; they begin at offset `at` of the log, which may be before .first and
@@ -190,13 +212,18 @@ int task_parse(struct str said, struct str mark, task_seen_fn *each, void *arg, 
         if (str_eq(key, S("task"))) {
             seen = (struct task_seen){.now_s = now_s, .end.code = -1};
         }
-        if (str_eq(key, S("errors"))) {
+        if (str_eq(key, S("errors")) || str_eq(key, S("check"))) {
             struct task_seen other = {.last = INT64_MAX};
 
             if (!take_bytes(&said, mark, 0, &other)) {
                 return bad(e);
             }
-            seen.errors = other.text;
+            if (str_eq(key, S("errors"))) {
+                seen.errors = other.text;
+            } else {
+                seen.check_is = read_check(value);
+                seen.check = other.text;
+            }
             continue;
         }
         if (!str_eq(key, S("text"))) {

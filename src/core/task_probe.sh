@@ -1,11 +1,12 @@
 # task_probe.sh - how tasks are; see task.h. Arguments: a word that ends each text, seconds to
-# wait for the first task's end, a regular expression to wait for in its log; then six for
-# each task: folder, name, log, run id, first byte wanted ("": the end), bytes wanted. "scan" as the name of
-# the last task: all that this user has.
-mark=$1 wait=$2 until=$3
-shift 3
-LC_ALL=C
-export LC_ALL
+# wait for the first task's end, a regular expression to wait for in its log, seconds that a checkpoint's command
+# may take, bytes of a checkpoint; then nine for each task: folder, name, log, run id, first byte wanted
+# ("": the end), bytes wanted, and of its checkpoint the working folder, the file, the command. "/" as the name
+# of the last task: all that this user has.
+mark=$1 wait=$2 until=$3 limit=$4 most=$5
+shift 5
+alone=
+[ $# -ne 9 ] || alone=1
 home=${HOME:-/nonexistent}/.anybox
 
 # What a job whose supervisor left no word printed last of its own accord.
@@ -114,13 +115,17 @@ match() {
         sed '/^== command: /d' | grep -E -e "$until" | { IFS= read -r line && printf '%s\n' "$line"; })
     [ -n "$matched" ]
 }
+# By what it slept, in tenths of a second: a clock that is set back must not make it longer, and its seconds are
+# too long to measure one. Where all else is slow the clock ends it.
 wait_for() {
     size_before=$size
-    last=$(($(date +%s) + wait)) step=0.1 turns=0
-    while goes_on && ! match && [ "$(date +%s)" -lt "$last" ]; do
+    last=$(($(date +%s) + wait)) step=0.1 tenths=1 waited=0
+    while goes_on && ! match && [ "$waited" -lt $((wait * 10)) ] && [ "$(date +%s)" -le "$last" ]; do
         sleep $step 2>/dev/null || sleep 1
-        turns=$((turns + 1))
-        [ "$turns" -lt 20 ] || step=0.5
+        waited=$((waited + tenths))
+        if [ "$waited" -ge 20 ]; then
+            step=0.5 tenths=5
+        fi
         look
     done
     goes_on || match
@@ -175,8 +180,127 @@ show() {
     say size "$size"
     say touched "$touched"
     [ -z "$matched" ] || say match "$matched"
+    show_gaps
     [ "$how" != exec ] || (show_errors)
+    [ -z "$number" ] || show_check "$number" "$check_cwd" "$check_file" "$check_command"
     show_text
+}
+# Is the log whole? While the job runs only the disk can tell, and that is asked for one task only.
+show_gaps() {
+    gaps= is_full=
+    { read -r gaps rest <"$dir/gaps"; } 2>/dev/null
+    [ -z "$gaps" ] || say gaps "$gaps"
+    if [ -n "$alone" ] && goes_on; then
+        is_full=$(df -P -k -- "${log%/*}/" 2>/dev/null | awk 'NR == 2 && $4 == "0" { print 1 }')
+    fi
+    [ -z "$is_full" ] || say full 1
+}
+# ---- checkpoints: the commands of all tasks run side by side, before anything is looked at ----
+
+enter() {
+    case $1 in
+    '') ;;
+    '~') cd -- "$HOME" ;;
+    '~/'*) cd -- "$HOME/${1#??}" ;;
+    /*) cd -- "$1" ;;
+    *) cd -- "./$1" ;;
+    esac 2>/dev/null
+}
+# Number, working folder, command. What it says goes to a file of that number, which it cannot fill the disk
+# with.
+begin_check() {
+    (
+        if ! enter "$2"; then
+            echo cwd >"$place/$1.problem"
+            exit
+        fi
+        ulimit -f 32768
+        exec $shell -c "$3"
+    ) </dev/null >"$place/$1" 2>/dev/null &
+    begun="$begun $1:$!"
+}
+begin_checks() {
+    at=0
+    while [ $# -ge 9 ]; do
+        if [ -n "$9" ]; then
+            if [ -z "$place" ]; then
+                place=${TMPDIR:-/tmp}/anybox-$mark
+                (umask 077 && mkdir "$place") 2>/dev/null || place=${HOME:-/}/.anybox-$mark
+                [ -d "$place" ] || (umask 077 && mkdir "$place") 2>/dev/null || return
+                ! command -v bash >/dev/null 2>&1 || shell='bash --norc'
+            fi
+            begin_check "$at" "$7" "$9"
+        fi
+        at=$((at + 1))
+        shift 9
+    done
+}
+# Until all have ended. Those that take too long are killed with all that they started, by one that sleeps.
+wait_for_checks() {
+    (
+        sleep "$limit" &
+        trap 'kill "$!"; exit' TERM
+        wait "$!"
+        kill -s KILL $(children_of_ours)
+    ) </dev/null >/dev/null &
+    killer=$!
+    for one in $begun; do
+        wait "${one#*:}"
+        [ "$?" -ne 137 ] || echo slow >"$place/${one%:*}.problem"
+    done
+    kill "$killer"
+}
+# What is left of the commands, and below it. A pid that has gone to somebody else has another parent.
+children_of_ours() {
+    processes | awk -v begun="$begun" -v ours="$$" '
+        { parent[$1] = $2 }
+        END {
+            n = split(begun, list, " ")
+            for (i = 1; i <= n; i++) {
+                sub(/.*:/, "", list[i])
+                if (parent[list[i]] == ours) {
+                    hit[list[i]] = 1
+                }
+            }
+            for (more = 1; more;) {
+                more = 0
+                for (p in parent) {
+                    if (!(p in hit) && (parent[p] in hit)) {
+                        hit[p] = 1
+                        more = 1
+                    }
+                }
+            }
+            for (p in hit) {
+                print p
+            }
+        }'
+}
+# Number, working folder, file, command.
+show_check() {
+    [ -n "$3$4" ] || return 0
+    if [ -n "$4" ]; then
+        problem=
+        [ -n "$place" ] || problem=room
+        { read -r problem <"$place/$1.problem"; } 2>/dev/null
+        say check "${problem:-read}"
+        [ -n "$problem" ] || [ ! -s "$place/$1" ] || dd if="$place/$1" bs="$most" count=1 2>/dev/null
+    else
+        (
+            case $3 in
+            '~/'*) file=$HOME/${3#??} ;;
+            /*) file=$3 ;;
+            *) enter "$2" && file=./$3 || file= ;;
+            esac
+            if [ -f "$file" ] && [ -r "$file" ]; then
+                say check read
+                dd if="$file" bs="$most" count=1 2>/dev/null
+            else
+                say check missing
+            fi
+        )
+    fi
+    printf '\n%s\n' "$mark"
 }
 scan() {
     for found in "$home"/tasks/* "$home"/exec/*/started /var/anybox/*/started; do
@@ -193,10 +317,20 @@ scan() {
 }
 
 say now "$(date +%s)"
-while [ $# -ge 6 ]; do
+place= shell=sh begun= number=0
+begin_checks "$@"
+LC_ALL=C
+export LC_ALL
+if [ -n "$begun" ]; then
+    exec 2>/dev/null # a shell tells of children that were killed
+    wait_for_checks
+fi
+while [ $# -ge 9 ]; do
     dir=$1 name=$2 log=$3 run=$4 from=$5 want=$6 matched=
-    shift 6
+    check_cwd=$7 check_file=$8 check_command=$9
+    shift 9
     if [ "$name" = / ]; then
+        number=
         scan
         continue
     fi
@@ -208,5 +342,7 @@ while [ $# -ge 6 ]; do
         measure
     fi
     show
+    number=$((number + 1))
 done
+[ -z "$place" ] || rm -rf "$place"
 say end ''

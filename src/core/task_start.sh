@@ -94,9 +94,10 @@ offset=$(($(wc -c <"$log")))
 began=$(date +%s)
 was=
 { read -r was <"$dir/status"; } 2>/dev/null
-# The place of the status is taken now: a full disk must not cost the result.
+# The places of the status and of what tells that the log has gaps are taken now: a full disk must not
+# cost the result.
 {
-    printf '%240s\n' '' >"$dir/status.new" &&
+    printf '%240s\n' '' >"$dir/status.new" && printf '%48s\n' '' >"$dir/gaps" && : >"$dir/said" &&
         printf '%s %s %s %s\n%s\n%s\n%s\n' "$run" "$offset" "$began" "$how" "$log" "$here" \
             "$head" >"$dir/started.new" &&
         cat >"$dir/run" <<'RUN'
@@ -154,7 +155,7 @@ if [ "$kind" != interrupted ]; then
     if [ "$(tail -c 1 "$log" | wc -l)" -eq 0 ]; then
         echo >>"$log"
     fi
-    printf 'EXIT_CODE=%s\n' "$code" >>"$log"
+    printf 'EXIT_CODE=%s\n' "$code" >>"$log" || printf 'some \n' 1<>"$dir/gaps"
 fi 2>/dev/null
 printf '%s %s %s %s %s\n' "$run" "$kind" "$code" "$signal" "$(date +%s)" 1<>"$dir/status.new"
 mv -f "$dir/status.new" "$dir/status"
@@ -165,7 +166,7 @@ printf '== session: %s\n== started_at: %s\n== command: %s\n' "$name" \
     "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$head" >>"$log"
 mv -f "$dir/script.new" "$dir/script"
 mv -f "$dir/started.new" "$dir/started"
-rm -f "$dir/status" "$dir/pid" "$dir/job" "$dir/cancelled" "$dir/said"
+rm -f "$dir/status" "$dir/pid" "$dir/job" "$dir/cancelled"
 if mkdir -p "$home/tasks" 2>/dev/null; then
     printf '%s\n' "$dir" >"$home/tasks/$name"
 fi

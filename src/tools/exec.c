@@ -355,9 +355,16 @@ static void put_limits_hit(json_t *o, unsigned hit)
     json_decref(list);
 }
 
-static struct str handed_note(const struct run *r, struct str note)
+static struct str handed_note(const struct run *r, json_t *o, struct str note)
 {
-    return arena_printf(r->call->ctx->arena,
+    struct arena *a = r->call->ctx->arena;
+    struct str gaps = task_answer_gaps(o, &r->task, a);
+
+    if (gaps.len > 0) {
+        note =
+            arena_printf(a, "%.*s%s%.*s", STR_ARG(note), note.len > 0 ? "; " : "", STR_ARG(gaps));
+    }
+    return arena_printf(a,
                         "%.*s%sit still runs and was not restarted: check_background_task(task_id) "
                         "tells how it ends, cancel_background_task ends it, timeout_s makes a call "
                         "wait longer",
@@ -400,7 +407,7 @@ static json_t *answer_for(struct run *r, struct str note)
     if (cut) {
         (void)json_object_set_new(o, "truncated", json_true());
     }
-    answer_str_if(o, "note", r->handed ? handed_note(r, note) : note);
+    answer_str_if(o, "note", r->handed ? handed_note(r, o, note) : note);
     if (r->lost) {
         put_lost(r, o);
     }

@@ -130,26 +130,51 @@ static void put_times(json_t *o, const struct task_view *v)
     }
 }
 
-static void put_note(json_t *o, const struct task_view *v)
+struct str task_answer_gaps(json_t *o, const struct task_seen *s, struct arena *a)
+{
+    if (s->gaps != 0) {
+        (void)json_object_set_new(o, "log_incomplete", json_true());
+    }
+    if (s->gaps > 0) {
+        return arena_printf(
+            a, "%" PRId64 " bytes of the output are not in the log: the disk was full", s->gaps);
+    }
+    if (s->gaps < 0) {
+        return S("some of the output is not in the log: the disk was full");
+    }
+    return s->disk_is_full ? S("the disk that the log is on is full: what the job prints now is "
+                               "not in it")
+                           : STR_EMPTY;
+}
+
+static struct str state_note(const struct task_view *v)
 {
     if (v->seen.end.state == TASK_ORPHAN) {
-        answer_str(o, "note",
-                   S("the process that waits for the job was killed: the job runs on, but its "
-                     "exit code will not be known"));
-    } else if (v->seen.end.state == TASK_INTERRUPTED && v->asked) {
-        answer_str(o, "note",
-                   S("it ended before it was done (its session, its supervisor or the machine "
-                     "ended): there is no exit code"));
-    } else {
-        answer_str_if(o, "note", v->problem);
+        return S("the process that waits for the job was killed: the job runs on, but its exit "
+                 "code will not be known");
     }
+    if (v->seen.end.state == TASK_INTERRUPTED && v->asked) {
+        return S("it ended before it was done (its session, its supervisor or the machine ended): "
+                 "there is no exit code");
+    }
+    return v->problem;
+}
+
+static void put_note(json_t *o, const struct task_view *v, struct arena *a)
+{
+    struct str note = state_note(v);
+    struct str gaps = task_answer_gaps(o, &v->seen, a);
+
+    if (note.len > 0 && gaps.len > 0) {
+        note = arena_printf(a, "%.*s; %.*s", STR_ARG(note), STR_ARG(gaps));
+    }
+    answer_str_if(o, "note", note.len > 0 ? note : gaps);
 }
 
 json_t *task_answer(struct call *c, const struct task_view *v)
 {
     json_t *o = json_object();
 
-    (void)c;
     answer_str_if(o, "task_id", v->seen.run);
     answer_str_if(o, "tmux_session", v->seen.name);
     answer_str(o, "sandbox", answer_box_name(v->box_id));
@@ -157,7 +182,7 @@ json_t *task_answer(struct call *c, const struct task_view *v)
     put_times(o, v);
     answer_str_if(o, "log_file", v->seen.log);
     answer_str_if(o, "command", v->seen.command);
-    put_note(o, v);
+    put_note(o, v, c->ctx->arena);
     return o;
 }
 

@@ -72,6 +72,8 @@ int task_check_text(struct str text, const char *what, struct err *e) MUST_CHECK
 json_t *task_answer(struct call *c, const struct task_view *v);
 /* log_tail and what goes with it: the last `lines`, or with from >= 0 what is from there on. */
 void task_answer_text(json_t *o, const struct task_view *v, int64_t from, int64_t lines);
+/* Puts log_incomplete where it is; a sentence about it, or empty. */
+struct str task_answer_gaps(json_t *o, const struct task_seen *s, struct arena *a);
 /* "SIGKILL". */
 json_t *answer_signal(int number);
 /* The name that its user knows a box by: a host's own, else the id. */

@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "base/plain.h"
 
+#define SHARED_MAX 4096 /* bytes of a command or a path that goes into a look at many tasks */
+
 static int take(void *arg, enum stream from, struct str bytes, struct err *e)
 {
     struct buf *text = arg;
@@ -70,20 +72,70 @@ int checkpoint_ask(struct box *b, const struct ctx *ctx, const struct watch_orde
     return 0;
 }
 
-void checkpoint_read(struct box *b, const struct ctx *ctx, struct watch_row *w)
+/* ---- in a round ------------------------------------------------------------------------ */
+
+static bool is_short(const struct watch_order *o)
+{
+    return o->checkpoint_command.len <= SHARED_MAX && o->checkpoint_path.len <= SHARED_MAX;
+}
+
+void checkpoint_want(const struct watch_order *o, struct task_want *out)
+{
+    if (is_short(o)) {
+        out->check_cwd = o->cwd;
+        out->check_command = o->checkpoint_command;
+        out->check_file = o->checkpoint_path;
+    }
+}
+
+static struct str read_alone(struct box *b, const struct ctx *ctx, const struct watch_order *o,
+                             struct str *problem)
 {
     const struct ctx limited = {ctx->arena, ctx->cancel, clock_mono_ms() + CHECKPOINT_MS + 5000};
     struct checkpoint found;
     struct err e;
 
+    if (checkpoint_ask(b, &limited, o, CHECKPOINT_MAX, &found, &e) < 0) {
+        *problem = arena_str(ctx->arena, str_from(e.msg));
+        return STR_EMPTY;
+    }
+    *problem = found.problem;
+    return found.text;
+}
+
+static const char *problem_of(enum task_check is)
+{
+    switch (is) {
+    case CHECK_SLOW: return "its command took too long and was ended";
+    case CHECK_MISSING: return "the file is not there, is no plain file, or must not be read";
+    case CHECK_NO_CWD: return "its working folder is not there";
+    case CHECK_NO_ROOM: return "neither /tmp nor the home folder there can be written";
+    case CHECK_NONE:
+    case CHECK_READ: break;
+    }
+    return "";
+}
+
+void checkpoint_take(struct box *b, const struct ctx *ctx, struct watch_row *w,
+                     const struct task_seen *seen)
+{
+    struct str problem = str_from(problem_of(seen->check_is));
+    struct str text = seen->check;
+
     if (w->order.checkpoint_command.len == 0 && w->order.checkpoint_path.len == 0) {
         return;
     }
-    if (checkpoint_ask(b, &limited, &w->order, CHECKPOINT_MAX, &found, &e) < 0) {
-        return;
+    if (is_short(&w->order)) {
+        struct buf plain own_buf = {0};
+
+        buf_init(&plain, 4 * CHECKPOINT_MAX + 16);
+        plain_text(text, &plain);
+        text = arena_str(ctx->arena, buf_str(&plain));
+    } else {
+        text = read_alone(b, ctx, &w->order, &problem);
     }
     w->words.checkpoint_text =
-        found.problem.len == 0
-            ? found.text
-            : arena_printf(ctx->arena, "[checkpoint not read: %.*s]", STR_ARG(found.problem));
+        problem.len == 0
+            ? text
+            : arena_printf(ctx->arena, "[checkpoint not read: %.*s]", STR_ARG(problem));
 }

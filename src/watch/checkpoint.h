@@ -5,15 +5,20 @@
 #define WATCH_CHECKPOINT_H
 
 #include "base/ctx.h"
+#include "core/task.h"
 #include "provider/provider.h"
 #include "store/watches.h"
 
-#define CHECKPOINT_MAX 20000 /* bytes */
+#define CHECKPOINT_MAX TASK_CHECK_MAX
 #define CHECKPOINT_MS  15000
 
-/* Into w->words.checkpoint_text, in ctx->arena, harmless; a failure is told there in brackets,
- * as remote-sandbox-mcp does. The command runs in the task's working folder. */
-void checkpoint_read(struct box *b, const struct ctx *ctx, struct watch_row *w);
+/* Asks for it in a look at the task, which many watches share. One that is too long for that is asked for
+ * alone by checkpoint_take(). The command runs in the task's working folder. */
+void checkpoint_want(const struct watch_order *o, struct task_want *out);
+/* What the look found, into w->words.checkpoint_text, in ctx->arena, harmless; a failure is told
+ * there in brackets, as remote-sandbox-mcp does. */
+void checkpoint_take(struct box *b, const struct ctx *ctx, struct watch_row *w,
+                     const struct task_seen *seen);
 
 /* The same for a caller: at most max bytes. ERR_NOT_FOUND: the watch has neither. */
 struct checkpoint {

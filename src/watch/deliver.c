@@ -11,13 +11,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "base/proc.h"
-#include "base/thread.h"
 #include "json/js.h"
 #include "watch/event.h"
+#include "watch/under_way.h"
 #include "watch/webhook.h"
 
 #define DUE_AT_ONCE   64
@@ -30,10 +29,7 @@ struct deliverer {
     char *state_dir;
     void (*wake)(void *);
     void *arg;
-    struct pool *pool;
-    struct cancel cancel;
-    pthread_mutex_t lock;
-    struct list jobs; /* struct job.link: under way; guarded by lock */
+    struct under_way jobs; /* struct job.link */
 };
 
 /* A webhook or a command under way. Owns its memory: the row's strings are in it. */
@@ -49,7 +45,7 @@ struct deliverer *deliverer_new(struct store *store, struct str state_dir, void 
 {
     struct deliverer *d = xcalloc(1, sizeof(*d));
 
-    if (cancel_init(&d->cancel, e) < 0) {
+    if (under_way_init(&d->jobs, "deliver", DELIVER_THREADS, e) < 0) {
         free(d);
         return NULL;
     }
@@ -57,9 +53,6 @@ struct deliverer *deliverer_new(struct store *store, struct str state_dir, void 
     d->state_dir = xmemdup(state_dir.p, state_dir.len);
     d->wake = wake;
     d->arg = arg;
-    d->pool = pool_new("deliver", DELIVER_THREADS);
-    (void)pthread_mutex_init(&d->lock, NULL);
-    list_init(&d->jobs);
     return d;
 }
 
@@ -68,10 +61,7 @@ void deliverer_free(struct deliverer *d)
     if (d == NULL) {
         return;
     }
-    cancel_fire(&d->cancel);
-    pool_free(d->pool);
-    cancel_fini(&d->cancel);
-    (void)pthread_mutex_destroy(&d->lock);
+    under_way_fini(&d->jobs);
     free(d->state_dir);
     free(d);
 }
@@ -158,7 +148,7 @@ static int notify(struct deliverer *d, struct arena *a, const struct watch_event
 #else
     const char *const argv[] = {"notify-send", "--app-name=anybox", "--", "anybox", summary, NULL};
 #endif
-    const struct ctx ctx = {a, &d->cancel, clock_mono_ms() + 5000};
+    const struct ctx ctx = {a, &d->jobs.cancel, clock_mono_ms() + 5000};
 
     /* A machine without a desktop is no failure: there is nobody to notify. */
     if (run_program(&ctx, argv, (const char *const *)environ, e) < 0) {
@@ -265,11 +255,17 @@ static void settle(struct deliverer *d, const struct delivery_row *row, int rc, 
     }
 }
 
+static void job_free(struct job *job)
+{
+    arena_fini(&job->arena);
+    free(job);
+}
+
 static void work(void *arg)
 {
     struct job *job = arg;
     struct deliverer *d = job->d;
-    const struct ctx ctx = {&job->arena, &d->cancel, 0};
+    const struct ctx ctx = {&job->arena, &d->jobs.cancel, 0};
     bool forever = false;
     struct str key;
     struct err e = {0};
@@ -285,11 +281,8 @@ static void work(void *arg)
         forever = false;
     }
     settle(d, &job->row, rc, forever, &e);
-    lock(&d->lock);
-    list_del(&job->link);
-    unlock(&d->lock);
-    arena_fini(&job->arena);
-    free(job);
+    under_way_done(&d->jobs, &job->link);
+    job_free(job);
     d->wake(d->arg);
 }
 
@@ -306,42 +299,27 @@ static struct delivery_row copy_row(struct arena *a, const struct delivery_row *
 }
 
 /* One of a kind and a watch at a time. */
-static bool is_under_way(struct deliverer *d, const struct delivery_row *row)
+static bool is_same(struct list *link, const void *arg)
 {
-    LOCKED(&d->lock);
-    struct list *at;
+    const struct job *job = list_entry(link, struct job, link);
+    const struct delivery_row *row = arg;
 
-    list_each (at, &d->jobs) {
-        const struct job *job = list_entry(at, struct job, link);
-
-        if (job->row.kind == row->kind && job->row.event.watch_id == row->event.watch_id) {
-            return true;
-        }
-    }
-    return false;
+    return job->row.kind == row->kind && job->row.event.watch_id == row->event.watch_id;
 }
 
 static void start_job(struct deliverer *d, const struct delivery_row *row)
 {
     struct job *job;
-    struct err e;
 
-    if (is_under_way(d, row)) {
+    if (under_way_has(&d->jobs, is_same, row)) {
         return;
     }
     job = xcalloc(1, sizeof(*job));
     arena_init(&job->arena, 64u << 20);
     job->d = d;
     job->row = copy_row(&job->arena, row);
-    lock(&d->lock);
-    list_add_tail(&d->jobs, &job->link);
-    unlock(&d->lock);
-    if (pool_run(d->pool, work, job, &e) < 0) { /* all threads are busy: the next turn */
-        lock(&d->lock);
-        list_del(&job->link);
-        unlock(&d->lock);
-        arena_fini(&job->arena);
-        free(job);
+    if (!under_way_start(&d->jobs, &job->link, work, job)) {
+        job_free(job); /* the next turn */
     }
 }
 

@@ -8,11 +8,9 @@
 #include "base/clock.h"
 #include "base/ctx.h"
 #include "base/id.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "base/plain.h"
-#include "base/thread.h"
 #include "core/boxes.h"
 #include "core/task.h"
 #include "store/watches.h"
@@ -21,20 +19,20 @@
 #include "watch/event.h"
 #include "watch/legacy.h"
 #include "watch/order.h"
+#include "watch/under_way.h"
 
 #define GROUP_MS      120000
 #define LINE_GUESS    200 /* bytes of a log's line, to know how much of it is asked for */
 #define GROUP_MEMORY  (256u << 20)
 #define LOOKS_AT_ONCE 64
+#define TEXTS_AT_ONCE (24u << 10) /* bytes of their names and checkpoints in one exchange */
+#define SOON_S        2           /* a checkpoint that takes longer does not hold up the others */
 
 struct rounds {
     const struct services *services;
     void (*wake)(void *);
     void *arg;
-    struct pool *pool;
-    struct cancel cancel;
-    pthread_mutex_t lock;
-    struct list groups; /* struct group.link: under way; guarded by lock */
+    struct under_way groups; /* struct group.link */
 };
 
 /* The watches of one sandbox that are looked at together. */
@@ -46,7 +44,8 @@ struct group {
     struct watch_row *rows;
     struct task_seen *seen; /* beside rows; .end.state TASK_UNKNOWN: nothing was said */
     size_t n, room;
-    size_t from; /* of the wants of the exchange under way */
+    size_t *asked;          /* the rows of the exchange under way ... */
+    size_t n_asked, n_told; /* ... and how many of them were told of */
 };
 
 struct rounds *rounds_new(const struct services *services, void (*wake)(void *), void *arg,
@@ -54,16 +53,13 @@ struct rounds *rounds_new(const struct services *services, void (*wake)(void *),
 {
     struct rounds *r = xcalloc(1, sizeof(*r));
 
-    if (cancel_init(&r->cancel, e) < 0) {
+    if (under_way_init(&r->groups, "watch", ROUND_THREADS, e) < 0) {
         free(r);
         return NULL;
     }
     r->services = services;
     r->wake = wake;
     r->arg = arg;
-    r->pool = pool_new("watch", ROUND_THREADS);
-    (void)pthread_mutex_init(&r->lock, NULL);
-    list_init(&r->groups);
     return r;
 }
 
@@ -72,10 +68,7 @@ void rounds_free(struct rounds *r)
     if (r == NULL) {
         return;
     }
-    cancel_fire(&r->cancel);
-    pool_free(r->pool);
-    cancel_fini(&r->cancel);
-    (void)pthread_mutex_destroy(&r->lock);
+    under_way_fini(&r->groups);
     free(r);
 }
 
@@ -342,40 +335,56 @@ static int keep_seen(void *arg, const struct task_seen *seen, struct err *e)
     struct group *g = arg;
 
     (void)e;
-    if (g->from < g->n) {
-        g->seen[g->from++] = *seen;
+    if (g->n_told < g->n_asked) {
+        g->seen[g->asked[g->n_told++]] = *seen;
     }
     return 0;
 }
 
-/* All of them, LOOKS_AT_ONCE in an exchange. */
-static int look_at_all(struct group *g, struct box *b, const struct ctx *ctx, struct err *e)
+static struct task_want want_of(const struct watch_order *o)
 {
-    const struct task_wait no_wait = {0};
+    struct task_want want = {
+        .name = o->session,
+        .log = o->log_file,
+        .from = -1,
+        .max = o->max_log_lines * LINE_GUESS,
+    };
 
-    g->seen = arena_alloc(&g->arena, g->n, sizeof(*g->seen));
-    for (size_t at = 0; at < g->n; at += LOOKS_AT_ONCE) {
-        struct task_want wants[LOOKS_AT_ONCE];
-        size_t n = g->n - at < LOOKS_AT_ONCE ? g->n - at : LOOKS_AT_ONCE;
+    checkpoint_want(o, &want);
+    return want;
+}
 
-        for (size_t i = 0; i < n; i++) {
-            const struct watch_order *o = &g->rows[at + i].order;
+static size_t text_of(const struct task_want *w)
+{
+    return w->name.len + w->log.len + w->check_cwd.len + w->check_file.len + w->check_command.len;
+}
 
-            wants[i] = (struct task_want){
-                .name = o->session,
-                .log = o->log_file,
-                .from = -1,
-                .max = o->max_log_lines * LINE_GUESS,
-            };
+/* Those rows, as many as go into one exchange. */
+static int look_at_some(struct group *g, struct box *b, const struct ctx *ctx, size_t *which,
+                        size_t n, int64_t check_s, struct err *e)
+{
+    const struct task_wait wait = {.check_s = check_s};
+    struct task_want wants[LOOKS_AT_ONCE];
+    size_t text = 0;
+
+    g->asked = which;
+    g->n_asked = g->n_told = 0;
+    while (g->n_asked < n && g->n_asked < LOOKS_AT_ONCE) {
+        struct task_want *w = &wants[g->n_asked];
+
+        *w = want_of(&g->rows[which[g->n_asked]].order);
+        text += text_of(w);
+        if (g->n_asked > 0 && text > TEXTS_AT_ONCE) {
+            break;
         }
-        g->from = at;
-        if (task_look(b, ctx, wants, n, &no_wait, keep_seen, g, e) < 0) {
-            return -1;
-        }
-        if (g->from != at + n) {
-            return err_set(e, ERR_PROTOCOL, "the sandbox told of %zu tasks instead of %zu",
-                           g->from - at, n);
-        }
+        g->n_asked++;
+    }
+    if (task_look(b, ctx, wants, g->n_asked, &wait, keep_seen, g, e) < 0) {
+        return -1;
+    }
+    if (g->n_told != g->n_asked) {
+        return err_set(e, ERR_PROTOCOL, "the sandbox told of %zu tasks instead of %zu", g->n_told,
+                       g->n_asked);
     }
     return 0;
 }
@@ -388,31 +397,72 @@ static bool is_others(const struct group *g, const struct watch_row *w,
            legacy_in_charge(g->r->services->config, clock_wall_ms() / 1000);
 }
 
+/* What came of a look at it: the sandbox answered, or `why` not. */
+static void take_look(struct group *g, struct box *b, const struct ctx *ctx, size_t i,
+                      const struct err *why)
+{
+    struct watch_row *w = &g->rows[i];
+    struct watch_look look;
+
+    if (why != NULL) {
+        look = (struct watch_look){.found = found_instead(g->box_id, why)};
+        w->words.error = arena_str(&g->arena, str_from(why->msg));
+    } else {
+        judge(w, &g->seen[i], &look);
+        look.is_others = is_others(g, w, &look);
+        take_in(g, w, &g->seen[i], &look);
+        checkpoint_take(b, ctx, w, &g->seen[i]);
+    }
+    step_watch(g, b, ctx, w, &look);
+}
+
+/* Looks at `which` and takes what was found; those whose checkpoint is slow come to the front of
+ * `which` instead, where *n_slow is given. */
+static int look_at_all(struct group *g, struct box *b, const struct ctx *ctx, size_t *which,
+                       size_t n, size_t *n_slow, struct err *e)
+{
+    size_t at = 0;
+
+    while (at < n) {
+        int64_t check_s = n_slow != NULL ? SOON_S : CHECKPOINT_MS / 1000;
+        int rc = look_at_some(g, b, ctx, which + at, n - at, check_s, e);
+        size_t end = rc < 0 ? n : at + g->n_asked;
+
+        if (rc < 0 && e->kind == ERR_CANCELLED) {
+            return -1;
+        }
+        for (; at < end; at++) {
+            if (rc == 0 && n_slow != NULL && g->seen[which[at]].check_is == CHECK_SLOW) {
+                which[(*n_slow)++] = which[at];
+            } else {
+                take_look(g, b, ctx, which[at], rc < 0 ? e : NULL);
+            }
+        }
+    }
+    return 0;
+}
+
 static void look_at_group(struct group *g, const struct ctx *ctx)
 {
     struct scope scope;
     struct str id;
     struct err e = {0};
     struct box *b CLEANUP(box_unref_p) = NULL;
-    int rc;
+    size_t *which = arena_alloc(&g->arena, g->n, sizeof(*which));
+    size_t n_slow = 0;
 
+    g->seen = arena_alloc(&g->arena, g->n, sizeof(*g->seen));
+    for (size_t i = 0; i < g->n; i++) {
+        which[i] = i;
+    }
     scope_init(&scope, g->owner, STR_EMPTY);
     b = boxes_find(g->r->services->boxes, ctx, &scope, &(struct box_want){.id = g->box_id}, &id,
                    &e);
-    rc = b == NULL ? -1 : look_at_all(g, b, ctx, &e);
-    for (size_t i = 0; i < g->n && (rc == 0 || e.kind != ERR_CANCELLED); i++) {
-        struct watch_row *w = &g->rows[i];
-        struct watch_look look = {.found = found_instead(g->box_id, &e)};
-
-        if (rc == 0) {
-            judge(w, &g->seen[i], &look);
-            look.is_others = is_others(g, w, &look);
-            take_in(g, w, &g->seen[i], &look);
-            checkpoint_read(b, ctx, w);
-        } else {
-            w->words.error = arena_str(&g->arena, str_from(e.msg));
-        }
-        step_watch(g, b, ctx, w, &look);
+    for (size_t i = 0; b == NULL && i < g->n && e.kind != ERR_CANCELLED; i++) {
+        take_look(g, b, ctx, i, &e);
+    }
+    if (b != NULL && look_at_all(g, b, ctx, which, g->n, &n_slow, &e) == 0 && n_slow > 0) {
+        (void)!look_at_all(g, b, ctx, which, n_slow, NULL, &e);
     }
     scope_fini(&scope);
 }
@@ -428,12 +478,10 @@ static void work(void *arg)
 {
     struct group *g = arg;
     struct rounds *r = g->r;
-    const struct ctx ctx = {&g->arena, &r->cancel, clock_mono_ms() + GROUP_MS};
+    const struct ctx ctx = {&g->arena, &r->groups.cancel, clock_mono_ms() + GROUP_MS};
 
     look_at_group(g, &ctx);
-    lock(&r->lock);
-    list_del(&g->link);
-    unlock(&r->lock);
+    under_way_done(&r->groups, &g->link);
     group_free(g);
     r->wake(r->arg);
 }
@@ -447,19 +495,14 @@ struct turn {
     int taken;
 };
 
-static bool is_under_way(struct rounds *r, const struct watch_order *o)
+static bool is_of(const struct group *g, const struct watch_order *o)
 {
-    LOCKED(&r->lock);
-    struct list *at;
+    return str_eq(g->box_id, o->box_id) && str_eq(g->owner, o->owner);
+}
 
-    list_each (at, &r->groups) {
-        const struct group *g = list_entry(at, struct group, link);
-
-        if (str_eq(g->box_id, o->box_id) && str_eq(g->owner, o->owner)) {
-            return true;
-        }
-    }
-    return false;
+static bool is_same(struct list *link, const void *order)
+{
+    return is_of(list_entry(link, struct group, link), order);
 }
 
 static struct group *group_of(struct turn *t, const struct watch_order *o)
@@ -468,11 +511,11 @@ static struct group *group_of(struct turn *t, const struct watch_order *o)
     struct group *g;
 
     for (size_t i = 0; i < t->n_groups; i++) {
-        if (str_eq(t->groups[i]->box_id, o->box_id) && str_eq(t->groups[i]->owner, o->owner)) {
+        if (is_of(t->groups[i], o)) {
             return t->groups[i];
         }
     }
-    if (t->n_groups == COUNTOF(t->groups) || is_under_way(t->r, o)) {
+    if (t->n_groups == COUNTOF(t->groups) || under_way_has(&t->r->groups, is_same, o)) {
         return NULL;
     }
     arena_init(&arena, GROUP_MEMORY);
@@ -546,16 +589,9 @@ static int take_row(void *arg, const struct watch_row *row, struct err *e)
 static void start_group(struct rounds *r, struct group *g, int *taken)
 {
     int n = (int)g->n;
-    struct err e;
 
-    lock(&r->lock);
-    list_add_tail(&r->groups, &g->link);
-    unlock(&r->lock);
-    if (pool_run(r->pool, work, g, &e) < 0) { /* all threads are busy: a later turn */
-        lock(&r->lock);
-        list_del(&g->link);
-        unlock(&r->lock);
-        group_free(g);
+    if (!under_way_start(&r->groups, &g->link, work, g)) {
+        group_free(g); /* a later turn */
         *taken -= n;
     }
 }

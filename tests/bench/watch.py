@@ -1,4 +1,4 @@
-"""The tables of the watchdog: a round of many watches of one host beside a round of one, the same with a
+"""The tables of the watchdog: a round of many watches of one host beside a round of one, the same with checkpoints and with a
 year of events in the database, and what it costs when it has nothing to do. Root only, as ssh.py."""
 import os
 import shutil
@@ -115,6 +115,12 @@ def rows(programs, world, quick):
             rounds, events = (3, 100_000) if quick else (7, 1_000_000)
             one, many = best(home, 1, rounds), best(home, MANY, rounds)
             row(f"start, login and a round of {MANY}, beside of 1", us(many * 1e6), us(one * 1e6), slower(many, one), "2 s")
+            for what in "path", "command":
+                execute(home, f"UPDATE watches SET checkpoint_{what} = '/bin/true'")
+                checked = best(home, MANY, rounds)
+                execute(home, f"UPDATE watches SET checkpoint_{what} = ''")
+                row(f"the same with a checkpoint's {what} each, beside without", us(checked * 1e6), us(many * 1e6),
+                    slower(checked, many), "2 s")
             execute(home, "UPDATE watches SET next_check_s = 0, last_checked_s = 0, revision = revision + 1")
             idle_rows(home, 10 if quick else 30)
             add_events(home, events)

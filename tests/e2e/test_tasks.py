@@ -356,6 +356,30 @@ def test_memory_runs_out(host):
     assert (answer["status"], answer["exit_code"]) in (("killed", 137), ("exited", 1)), answer
 
 
+def test_a_full_disk_costs_output_and_never_the_end(spot, request):
+    if spot.where == "local":
+        spot.client.tool("create_sandbox", name="small", disk="1m")
+        spot.client.tool("select_sandbox", sandbox_name="small")
+        where = {}
+    else:
+        spot.bash("mkdir -p wd/small")
+        folder = str(spot.world.user.home / "wd" / "small")
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=256k,mode=700,uid={spot.world.user.uid}", "none", folder],
+                       check=True)
+        request.addfinalizer(lambda: subprocess.run(["umount", "-l", folder], check=False))
+        where = {"cwd": "wd/small"}
+    spot.start("head -c 3000000 /dev/zero | tr '\\0' x; until [ -e ~/wd-go ]; do sleep 0.1; done; exit 9", "chatty", **where)
+    deadline = time.monotonic() + 30
+    while "is full" not in spot.check("chatty").get("note", ""):
+        assert time.monotonic() < deadline, spot.check("chatty")
+        time.sleep(0.2)
+    spot.bash("touch ~/wd-go")
+    answer = spot.end("chatty")
+    spot.bash("rm ~/wd-go")
+    assert (answer["exit_code"], answer["status"]) == (9, "exited")
+    assert answer["log_incomplete"] is True and "disk was full" in answer["note"]
+
+
 def test_jobs_that_others_started(spot):
     if spot.where != "tmux":
         pytest.skip("they are in tmux")

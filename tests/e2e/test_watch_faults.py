@@ -1,7 +1,9 @@
 """The watchdog when things go wrong around it: many at once, full disks, machines that restart,
 webhooks that are away; and what it hands to the managers of services."""
 import contextlib
+import json
 import os
+import pathlib
 import plistlib
 import shutil
 import signal
@@ -61,24 +63,54 @@ def counts(host, where):
     return n
 
 
-def test_two_hundred_watches_of_a_host_are_one_round_of_few_exchanges(host, world):
+@pytest.mark.parametrize("checkpoint", ["none", "file", "command"])
+def test_two_hundred_watches_of_a_host_are_one_round_of_few_exchanges(host, world, checkpoint):
     if shutil.which("tmux") is None:
         pytest.skip("tmux is not installed")
     proxy = world.proxy(world.server.port)
     entry = world.entry(proxy, agent="never")
     client = host.server(env=ssh_servers.hosts(entry))
+    client.bash("echo 'step 3' >ck.txt", timeout_s=30)
+    how = {"command": {"checkpoint_command": "cat ~/ck.txt"}, "file": {"checkpoint_path": "~/ck.txt"}, "none": {}}[checkpoint]
     began = client.tool("exec_bash_background", command="sleep 300", session_name="many", interval_s=3600,
-                        notify_local=False)
+                        notify_local=False, **how)
     assert wait_until(lambda: counts(host, "watches WHERE state = 1") == 1, 30)
     client.close()
     host.end_watchdog()
+    execute(host, "UPDATE watches SET checkpoint_text = ''")
     with counting(world) as asked:
         copies(host, began["watch_id"], MANY - 1)
         assert host.run("watchdog", "start").returncode == 0
         assert wait_until(lambda: counts(host, "watches WHERE state = 1") == MANY, 60)
         assert 1 <= asked() <= LOOKS + 1, asked()  # and one to get to know the machine
+        read = counts(host, "watches WHERE checkpoint_text = 'step 3' || char(10)")
+        assert read == (MANY if how else 0)
     host.end_watchdog()
     world.user.kill_all()
+
+
+@pytest.mark.parametrize("spot", ["local", "ssh"], indirect=True)
+def test_a_checkpoint_that_hangs_holds_up_no_other(spot):  # noqa: F811
+    more = {"interval_s": 3600, "cwd": "~/wd"}
+    spot.bash("mkdir -p ~/wd; echo 7 >~/wd/n")
+    watches = [spot.start("sleep 300", name, **how, **more)["watch_id"] for name, how in (
+        ("hangs", {"checkpoint_command": "echo early; sleep 4711 & sleep 4711; echo late"}),
+        ("quick", {"checkpoint_command": "cat n"}), ("file", {"checkpoint_path": "n"}),
+        ("much", {"checkpoint_command": "yes"}), ("lost", {"checkpoint_path": "no-such-file"}))]
+    checked = "watches WHERE last_checked_s > 0"
+    assert wait_until(lambda: counts(spot.host, checked) == 5, 90)
+    spot.host.end_watchdog()
+    execute(spot.host, "UPDATE watches SET last_checked_s = 0, next_check_s = 0, state = 0, checkpoint_text = '', "
+                       "revision = revision + 1")
+    assert spot.host.run("watchdog", "start").returncode == 0
+    assert wait_until(lambda: counts(spot.host, checked) >= 4, 60)
+    assert counts(spot.host, f"{checked} AND session = 'hangs'") == 0, "the others waited for it"
+    text = [spot.watch(w)["last_checkpoint_text"] for w in watches[1:]]
+    assert text[:2] == ["7\n", "7\n"] and text[2] == "y\n" * 10000 and "not there" in text[3], text
+    assert wait_until(lambda: counts(spot.host, checked) == 5, 60)
+    assert "took too long" in spot.watch(watches[0])["last_checkpoint_text"]
+    left = "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; echo; done 2>/dev/null | grep -c 'sleep 471[1]' || true"
+    assert wait_until(lambda: spot.bash(left) == "0\n", 20), "what it started runs on"
 
 
 @on("ssh")
@@ -177,6 +209,47 @@ def test_a_clock_that_is_set_back_holds_up_nothing(spot):  # noqa: F811
     with hook(port=port) as (server, _):
         assert spot.host.run("watchdog", "start").returncode == 0
         assert wait_until(lambda: len(server.seen) == 1, 30), "it waits for a time to come"
+
+
+FAKETIME = next(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+
+
+@pytest.mark.skipif(FAKETIME is None, reason="faketime is not installed")
+@on("ssh")
+def test_a_clock_that_jumps_loses_and_repeats_nothing(spot, tmp_path):  # noqa: F811
+    """By years, forth and back, while jobs run, end, are interrupted and are started again."""
+    clock = tmp_path / "clock"
+    clock.write_text("+0\n")
+    fake = {"LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_RESET": "1"}
+    process = spot.host.popen("watchdog", "run", env={**spot.env, **fake}, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=open(spot.host.stderr_file, "ab"))
+    try:
+        assert wait_until(lambda: spot.host.watchdog_pid() == process.pid, 30)
+        spot.bash("mkdir -p ~/wd")
+        with hook() as (server, url):
+            watches = {}
+            for name in "c0", "c1", "c2", "c3":
+                watches[name] = spot.start(
+                    "sleep 300", name, auto_resume=True, resume_delay_s=2, checkpoint_command="echo 1", webhook_url=url,
+                    resume_command=f"echo x >>~/wd/{name}; sleep 1")["watch_id"]
+            state = lambda name: spot.watch(watches[name])  # noqa: E731
+            for name, jump in ("c0", "+400d"), ("c1", "-800d"), ("c2", "+3000d"), ("c3", "+0"):
+                assert wait_until(lambda: state(name)["last_state"] == "running", 40)  # noqa: B023
+                spot.interrupt(name)
+                clock.write_text(f"{jump}\n")
+                spot.until(watches[name], "completed")
+                assert state(name)["resume_attempts"] == 1 and process.poll() is None
+            types = ["interrupted", "resume_started", "completed"]
+            told = lambda: {(e["watch_id"], e["event_type"]) for _, body in server.seen for e in [json.loads(body)]}  # noqa: E731
+            assert wait_until(lambda: told() >= {(w, t) for w in watches.values() for t in types}, 40), told()
+            ids = [headers["X-Anybox-Delivery"] for headers, _ in server.seen]
+            assert len(told()) == len(set(ids)) == 12, (told(), ids)
+        for name in watches:
+            assert spot.bash(f"cat ~/wd/{name}") == "x\n"
+    finally:
+        process.terminate()
+        process.wait(20)
 
 
 @on("ssh")

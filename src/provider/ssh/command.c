@@ -107,7 +107,9 @@ static bool is_plain_id(struct str id)
 
 /*
  * The command as a child of this shell, which stays to tell how it ended. What it prints goes
- * through "tee" into files, and to us as long as we are there; see exec_req.keep. The folder goes when
+ * through "tee" into files, and to us as long as we are there; see exec_req.keep. A disk that takes no
+ * more (tee names the file then) costs output and never the command or its end, whose place is
+ * taken at the start. The folder goes when
  * the command took no time and our end of the connection still stands, else we remove it once we
  * have the result. Where no folder can be made, the command runs as any other.
  *
@@ -125,10 +127,11 @@ static void add_kept(struct buf *script, const struct exec_req *req)
     buf_addf(script,
              ";h=$HOME/" KEPT_HOME ";k=$h/%.*s;if (umask 077;command -v tee&&"
              "{ mkdir -p \"$k\"||mkdir -p \"$k\";}&&"
-             "{ mkfifo \"$k/o\" \"$k/e\"||{ rm -rf \"$k\";false;};}) >/dev/null 2>&1;then "
-             "(umask 077;trap '' PIPE;tee \"$k/stdout\" <\"$k/o\";: >\"$k/o.done\") 2>/dev/null & "
-             "(umask 077;trap '' PIPE;tee \"$k/stderr\" <\"$k/e\" >&2 2>/dev/null;"
-             ": >\"$k/e.done\") & ",
+             "{ mkfifo \"$k/o\" \"$k/e\"&&printf %%160s '' >\"$k/status.new\"&&"
+             "printf %%48s '' >\"$k/gaps\"||{ rm -rf \"$k\";false;};}) >/dev/null 2>&1;then "
+             "v() { trap '' PIPE;{ m=$(tee \"$k/$1\" 2>&1 >&3)||cat >/dev/null;} <\"$k/$2\" 3>&1;"
+             "case $m in *\"$k/$1\"*) echo some 1<>\"$k/gaps\";;esac;: >\"$k/$2.done\";};"
+             "(umask 077;v stdout o 2>/dev/null) & (umask 077;v stderr e >&2 2>/dev/null) & ",
              n, id);
     /* Of a line of /proc/PID/stat: the parent and the time of birth. */
     buf_addf(script,
@@ -149,7 +152,7 @@ static void add_kept(struct buf *script, const struct exec_req *req)
              "rm -rf \"$k\" 2>/dev/null;rmdir \"$h\" \"${h%%/*}\" >/dev/null 2>&1 & else ");
     buf_addf(script,
              "n=$(date +%%s);read -r b b t b <\"$k/started\";"
-             "(umask 077;echo \"%.*s $w $c $g $n\" >\"$k/s\";mv \"$k/s\" \"$k/status\");"
+             "echo \"%.*s $w $c $g $n\" 1<>\"$k/status.new\";mv -f \"$k/status.new\" \"$k/status\";"
              "rm -f \"$k/o\" \"$k/e\" \"$k/o.done\" \"$k/e.done\" \"$k/said\";"
              "q 2 ppid;[ $((n-t)) -lt 2 ]&&[ ! -f \"$k/left\" ]&&[ \"$r\" = \"$p\" ]&&"
              "{ rm -rf \"$k\";rmdir \"$h\" \"${h%%/*}\";} 2>/dev/null;fi;"
@@ -293,7 +296,8 @@ int command_build(const struct facts *facts, const struct exec_req *req, const c
 void command_build_kept(struct str id, bool left, struct buf *out)
 {
     buf_addf(out,
-             left ? "exec sh -c ': >\"$HOME/" KEPT_HOME "/%.*s/left\"' >/dev/null"
+             left ? "exec sh -c 'k=$HOME/" KEPT_HOME "/%.*s;[ -s \"$k/started\" ]&&"
+                    ": >\"$k/left\"' >/dev/null"
                   : "exec sh -c 'h=$HOME/" KEPT_HOME ";rm -rf \"$h/%.*s\";"
                     "rmdir \"$h\" \"${h%%/*}\"' >/dev/null",
              STR_ARG(id));

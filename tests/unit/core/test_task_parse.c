@@ -54,6 +54,29 @@ static void a_task_is_read(void **state)
     assert_int_equal(s->last, 12);
 }
 
+static void checkpoints_and_gaps_are_read(void **state)
+{
+    struct heard h = parse(
+        "task\tr1\ngaps\t4096\ncheck\tread\nstep 3\n\n" MARK "\nfirst\t0\nlast\t0\ntext\t0\n\n" MARK
+        "\ntask\tr2\ngaps\tsome\nfull\t1\ncheck\tmissing\n\n" MARK
+        "\nfirst\t0\nlast\t0\ntext\t0\n\n" MARK "\ntask\tr3\ncheck\tslow\npart\n" MARK
+        "\nfirst\t0\nlast\t0\ntext\t0\n\n" MARK "\ntask\tr4\nfirst\t0\nlast\t0\ntext\t0\n\n" MARK
+        "\nend\t\n");
+
+    (void)state;
+    assert_int_equal(h.n, 4);
+    assert_int_equal(h.seen[0].gaps, 4096);
+    assert_false(h.seen[0].disk_is_full);
+    assert_int_equal(h.seen[0].check_is, CHECK_READ);
+    assert_str(h.seen[0].check, S("step 3\n"));
+    assert_int_equal(h.seen[1].gaps, -1);
+    assert_true(h.seen[1].disk_is_full);
+    assert_int_equal(h.seen[1].check_is, CHECK_MISSING);
+    assert_int_equal(h.seen[2].gaps, 0);
+    assert_int_equal(h.seen[2].check_is, CHECK_SLOW);
+    assert_int_equal(h.seen[3].check_is, CHECK_NONE);
+}
+
 static void a_text_may_hold_anything(void **state)
 {
     struct heard h = parse("task\tr1\nfirst\t0\nlast\t99\ntext\t0\nend\t\ntask\tx\n" MARK
@@ -171,6 +194,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_task_is_read),
+        cmocka_unit_test(checkpoints_and_gaps_are_read),
         cmocka_unit_test(a_text_may_hold_anything),
         cmocka_unit_test(a_command_that_was_left_has_two_texts),
         cmocka_unit_test(texts_are_cut_to_what_is_wanted),
