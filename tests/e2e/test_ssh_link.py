@@ -44,6 +44,37 @@ def test_commands_and_files_over_a_round_trip_of_50_ms(host, world, line, far):
     assert [client.finish_tool(c)["stdout"] for c in calls] == [f"{i}\n" for i in range(20)]
 
 
+ROUND_TRIP_S = 0.6
+
+
+def trips(act):
+    """Round trips that a call takes: whole ones, for what else it costs is far less than one."""
+    times = []
+    for n in range(3):
+        began = time.monotonic()
+        act(n)
+        times.append(time.monotonic() - began)
+    return int(min(times) / ROUND_TRIP_S)
+
+
+@pytest.mark.parametrize("agent", ["never", "auto"])
+def test_a_task_starts_in_two_round_trips_at_most_and_is_checked_in_one(host, world, agent):
+    with link.Link(int(ROUND_TRIP_S * 500)) as line:
+        far = world.sshd(address=line.address, wrap=line.far)
+        client = near(host, line, world.entry(far, agent=agent, connect_timeout=60))
+        client.bash("true", timeout_s=60)
+        if agent == "auto":
+            ssh_servers.wait_for_agent(client, seconds=120)
+        ran = trips(lambda n: client.bash("true", timeout_s=60))
+        assert ran == 1, "an exec is the measure"
+        started = trips(lambda n: client.tool("exec_bash_background", command="sleep 300", session_name=f"t{n}", watch=False))
+        assert 1 <= started <= ran + 1
+        for task in {"tmux_session": "t0"}, {"task_id": client.tool("check_background_task", tmux_session="t1")["task_id"]}:
+            assert trips(lambda n: client.tool("check_background_task", **task)) == 1  # noqa: B023
+        client.close()
+    world.user.kill_all()
+
+
 def test_a_host_that_nobody_can_reach_costs_one_time_out(host, world, line, far):
     line.cut()
     dead = [world.entry(far, f"dead{i}", connect_timeout=5) for i in range(8)]
