@@ -52,7 +52,7 @@ static void test_legacy_requests(void **state)
         {REQUEST("tools/call", "{}"), ERROR("-32602")},
         {REQUEST("tools/call", "{\"name\":7}"), ERROR("-32602")},
         {REQUEST("tools/call", "{\"name\":\"no\\\"pe\"}"), "no tool \\\"no\\\"pe\\\"; tools/list"},
-        {REQUEST("resources/list", "{}"), ERROR("-32601")},
+        {REQUEST("resources/nothing", "{}"), ERROR("-32601")},
         {REQUEST("logging/setLevel", "{}"), ERROR("-32601")},
         {REQUEST("", "{}"), ERROR("-32601")},
         {REQUEST("server/discover", "{}"), ERROR("-32602")},
