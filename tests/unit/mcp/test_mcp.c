@@ -142,7 +142,8 @@ static void test_initialize_may_be_repeated(void **state)
     fake_feed(&f, INIT("2024-11-05"));
     fake_feed(&f, INIT("2025-06-18"));
     fake_feed(&f, REQUEST("tools/list", "{}"));
-    assert_has(fake_message(&f, 0), "\"capabilities\":{\"tools\":{},\"prompts\":{},\"resources\":{\"subscribe\":true}}");
+    assert_has(fake_message(&f, 0),
+               "\"capabilities\":{\"tools\":{},\"prompts\":{},\"resources\":{\"subscribe\":true}}");
     assert_lacks(fake_message(&f, 0), "\"title\"");
     assert_has(fake_message(&f, 1), "\"serverInfo\":{\"name\":\"anybox\",\"title\":");
     assert_has(fake_message(&f, 2), "\"title\":\"Title of exec_bash\"");
