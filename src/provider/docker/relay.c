@@ -30,6 +30,8 @@
 #define FRAME_HEAD    8u
 #define GREET_MS      30000
 #define GAP_MS        5
+#define SETTLE_MS     5000
+#define SETTLE_GAP_MS 50
 #define LEFT_FOR_ALL  16 /* conversations that are never given: kills need some */
 #define COMPLAINT     200
 
@@ -237,7 +239,7 @@ static int not_usable(struct docker *d, const struct ctx *ctx, struct str id, st
 }
 
 static int make_exec(struct docker *d, const struct ctx *ctx, const struct docker_box *db,
-                     const char *marker, struct str *out, struct err *e)
+                     const char *marker, struct str *out, bool *again, struct err *e)
 {
     struct http_req req = {
         .method = "POST",
@@ -258,6 +260,7 @@ static int make_exec(struct docker *d, const struct ctx *ctx, const struct docke
     if (answer.status != 201) {
         int rc = not_usable(d, ctx, str_from(db->id), e);
 
+        *again = rc == 0;
         return rc < 0 ? -1 : engine_fail(&answer, ctx->arena, "cannot reach its agent", e);
     }
     struct value *v = value_parse(ctx->arena, answer.body, e);
@@ -293,7 +296,7 @@ static int start_exec(struct docker *d, const struct ctx *ctx, struct str exec, 
 
 /* The relay could not be run, or ended before it greeted. */
 static int complain(struct docker *d, const struct ctx *ctx, const struct docker_box *db,
-                    const struct relay *r, struct err *e)
+                    const struct relay *r, bool *again, struct err *e)
 {
     struct buf text own_buf = {0};
 
@@ -305,6 +308,7 @@ static int complain(struct docker *d, const struct ctx *ctx, const struct docker
         return -1;
     }
     *e = why;
+    *again = true;
     buf_init(&text, COMPLAINT);
     plain_text(str_head(buf_str(&r->said), COMPLAINT), &text);
     if (text.len > 0) {
@@ -341,8 +345,9 @@ static int greet(struct relay *r, const struct ctx *ctx, struct err *e)
     return 0;
 }
 
+/* *again: it failed though the engine says that the container runs. */
 static struct relay *relay_open(struct docker *d, const struct ctx *ctx,
-                                const struct docker_box *db, struct err *e)
+                                const struct docker_box *db, bool *again, struct err *e)
 {
     struct relay *r = xcalloc(1, sizeof(*r));
     struct str exec = STR_EMPTY;
@@ -357,15 +362,37 @@ static struct relay *relay_open(struct docker *d, const struct ctx *ctx,
     if (r->wake < 0) {
         (void)err_sys(e, errno, "cannot make an event");
     }
-    int rc = r->mux == NULL ? -1 : make_exec(d, ctx, db, r->marker, &exec, e);
+    int rc = r->mux == NULL ? -1 : make_exec(d, ctx, db, r->marker, &exec, again, e);
     if (rc == 0 && (start_exec(d, ctx, exec, r, e) < 0 || greet(r, ctx, e) < 0)) {
-        rc = complain(d, ctx, db, r, e);
+        rc = complain(d, ctx, db, r, again, e);
     }
     if (rc < 0 || thread_start(&r->thread, "docker", run, r, e) < 0) {
         relay_free(r);
         return NULL;
     }
     return r;
+}
+
+/* A container whose first process has just died is running for a moment more, as the engine tells it:
+ * why it ended is known a little later. */
+static struct relay *relay_open_settled(struct docker *d, const struct ctx *ctx,
+                                        const struct docker_box *db, struct err *e)
+{
+    int64_t until_ms = clock_mono_ms() + SETTLE_MS;
+
+    for (;;) {
+        bool again = false;
+        struct relay *r = relay_open(d, ctx, db, &again, e);
+        struct err over;
+
+        if (r != NULL || !again || clock_mono_ms() >= until_ms) {
+            return r;
+        }
+        if (ctx_wait(ctx, NULL, 0, clock_mono_ms() + SETTLE_GAP_MS, &over) < 0) {
+            *e = over;
+            return NULL;
+        }
+    }
 }
 
 void relay_stop(struct relay *r)
@@ -445,7 +472,7 @@ static int ensure_relay(struct docker_box *db, const struct ctx *ctx, struct err
     if (there != 0) {
         return there < 0 ? -1 : 0;
     }
-    struct relay *r = relay_open(d, ctx, db, e);
+    struct relay *r = relay_open_settled(d, ctx, db, e);
     LOCKED(&db->lock);
     db->relay = r;
     db->is_opening = false;
