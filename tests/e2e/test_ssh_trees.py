@@ -1,16 +1,20 @@
 """Whole folders to SSH hosts and back. What a sync does is in test_sync.py; here is what differs
 by the way to a host: over its agent, or over plain channels without anything put there."""
+import contextlib
 import itertools
 import os
 import random
+import signal
 import stat
 import subprocess
+import time
 
 import pytest
 
 import ssh_servers
 from mcp_client import ToolFailed
 from ssh_servers import wait_for_agent
+from test_transfers import caught, let_go, workers
 
 pytestmark = pytest.mark.only_tiers("root")
 
@@ -31,6 +35,10 @@ def toolless(world):
 
 @pytest.fixture(params=["agent", "tar", "sftp"])
 def client(request, host, world):
+    return client_of(request, host, world)
+
+
+def client_of(request, host, world):
     """A server with one host, reached by this way; it may sync what is below "work"."""
     where = request.getfixturevalue("toolless") if request.param == "sftp" else world.server
     entry = world.entry(where, agent="auto" if request.param == "agent" else "never")
@@ -147,6 +155,39 @@ def test_a_link_in_the_way_leads_nowhere(client, host, world, there):
     assert (world.user.home / "victim").read_text() == "safe"
 
 
+SWAPPER = """#!/bin/sh
+case "$*" in *"/d -mindepth"*)
+    if [ -f "$HOME/swap" ] && [ ! -L "$(cat "$HOME/swap")/d" ]; then
+        (cd "$(cat "$HOME/swap")" && mv d moved && ln -s "$HOME/outside" d)
+    fi;;
+esac
+exec /usr/bin/find "$@"
+"""
+
+
+def test_a_link_that_is_put_in_the_way_meanwhile_leads_nowhere(host, world, there):
+    """The host's find is the moment at which somebody does that: files are about to be moved."""
+    tools, work = world.folder / f"swapper{next(COUNTER)}", host.user_home / "work"
+    tools.mkdir()
+    (tools / "find").write_text(SWAPPER)
+    (tools / "find").chmod(0o755)
+    server = world.sshd(SetEnv=f"PATH={tools}:/usr/bin:/bin")
+    work.mkdir()
+    client = host.server(env=ssh_servers.hosts(world.entry(server, agent="never")), cwd=work)
+    here, outside = work / "here", world.user.mkdir("outside")
+    (here / "d").mkdir(parents=True)
+    (here / "d/x").write_text("x")
+    (there / "d").mkdir()
+    world.user.own(there / "d")
+    world.user.write("swap", str(there))
+    up(client, here, there)
+    assert (there / "d").is_symlink(), "nobody has put it there"
+    assert os.listdir(outside) == [] and (there / "moved/x").read_text() == "x"
+    (world.user.home / "swap").unlink()
+    up(client, here, there)
+    assert (there / "d/x").read_text() == "x" and os.listdir(outside) == []
+
+
 def test_a_full_disk_leaves_what_was_there(client, host, there):
     here = host.user_home / "work/here"
     here.mkdir()
@@ -161,6 +202,34 @@ def test_a_full_disk_leaves_what_was_there(client, host, there):
         assert (there / "a").read_text() == "old"
     finally:
         subprocess.run(["umount", "-l", str(there)], check=True)
+
+
+@pytest.mark.parametrize("in_background", ["agent", "tar", "sftp"], indirect=True)
+def test_cancel_in_the_middle_of_a_large_file_leaves_the_old_one(in_background, host, world, there):
+    client, here = in_background, host.user_home / "work/here"
+    here.mkdir()
+    (here / "large").write_bytes(os.urandom(200 << 20))
+    (there / "large").write_text("old")
+    world.user.own(there / "large")
+    task = up(client, here, there)["task_id"]
+    let_go(caught(client, task))
+    began = time.monotonic()
+    answer = client.tool("cancel_file_transfer_task", task_id=task, force_kill_after_s=60)
+    assert answer == {"task_id": task, "status": "cancelled", "terminated": True}
+    assert time.monotonic() - began < 20  # it is milliseconds on a machine that has time
+    assert client.tool("check_file_transfer_task", task_id=task)["status"] == "cancelled"
+    assert (there / "large").read_text() == "old"
+
+
+@pytest.fixture
+def in_background(request, host, world):
+    """A client whose syncs all become transfers."""
+    host.pool["REMOTE_SANDBOX_INLINE_SYNC_MAX_FILES"] = "0"
+    yield client_of(request, host, world)
+    del host.pool["REMOTE_SANDBOX_INLINE_SYNC_MAX_FILES"]
+    for pid in workers(host):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_what_cannot_be_there_is_said(client, host, world):

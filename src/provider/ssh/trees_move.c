@@ -5,7 +5,9 @@
  * (TREE_TEMP_PREFIX...), and only when all of it is there a second script moves every file to
  * its place, which is one rename(2) for each: so a connection that breaks leaves old files or new
  * ones, and what earlier batches brought. Folders, modes of files that are right already and
- * mtimes of folders come last. Of a link in the way of a folder the script makes a folder.
+ * mtimes of folders come last. Of a link in the way of a folder the script makes a folder, and it
+ * moves files from inside the folder that they go to, so that a link that is put in its way
+ * meanwhile leads nowhere; only modes and times may then be set elsewhere.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -257,9 +259,28 @@ static int unpack(struct putting *p, struct err *e)
     return p->shell.code != 0 ? shell_fail(&p->shell, "write to", e) : 0;
 }
 
+/* "at DIR COMMAND..." goes into a folder below the root $R and runs the command there, unless a
+ * link is on the way. Once it is in there, nothing that is renamed or put in the way meanwhile
+ * leads the command elsewhere. (What pwd prints may end in newlines, which "$()" would take.)
+ * "folder DIR" makes one where there is none. Both are for the shells below xargs. */
+#define WORDS                                                                                      \
+    "at(){ (cd -P -- \"$R/$1\"&&w=$(pwd -P;echo x)&&w=${w%??}&&"                                   \
+    "{ [ \"$w\" = \"$R/$1\" ]||[ \"${w%/}/.\" = \"$R/$1\" ];}||"                                   \
+    "{ echo \"$1: a link is in the way\" >&2;exit 1;};shift;\"$@\");};"                            \
+    "folder(){ [ -d \"$R/$1\" ]&&[ ! -L \"$R/$1\" ]||{ case $1 in */*)u=${1%/*};;*)u=.;;esac;"     \
+    "n=./${1##*/};at \"$u\" rm -f -- \"$n\"&&at \"$u\" mkdir -- \"$n\";};}"
 /* What each record of the list means, before and after the files are moved. */
-#define EACH_RECORD "xargs -0 -r -n 400 sh -c 'while [ $# -ge 4 ];do p=./$4;case $1 in "
+#define EACH_RECORD "xargs -0 -r -n 400 sh -c 'eval \"$F\";while [ $# -ge 4 ];do p=./$4;case $1 in "
 #define END_RECORDS ";esac;shift 4;done' sh <\"$t.l\";"
+#define SETTLE                                                                                     \
+    "R=$(pwd -P;echo x);R=${R%??};R=${R%/};F='" WORDS "';export R F;"                              \
+    "cat >\"$t.l\"||exit 95;" EACH_RECORD "x)rm -f -- \"$t/$4\";;d)folder \"$4\"" END_RECORDS      \
+    "cd \"$t\"||exit 96;find . -type d -print0|xargs -0 sh -c 'eval \"$F\";for d;do d=${d#./};"    \
+    "[ \"$d\" = . ]||folder \"$d\";at \"$d\" find \"$R/$t/$d\" -mindepth 1 -maxdepth 1 ! -type d " \
+    "-exec mv -f -t . -- {} +;done' sh;cd ..;" EACH_RECORD                                         \
+    "m)[ -f \"$p\" ]&&[ ! -L \"$p\" ]&&chmod \"$2\" \"$p\"&&touch -c -m -d \"@$3\" \"$p\";;"       \
+    "d)[ -d \"$p\" ]&&[ ! -L \"$p\" ]&&chmod \"$2\" \"$p\"&&touch -c -m -d \"@$3\" "               \
+    "\"$p\"" END_RECORDS "rm -rf \"$t\" \"$t.l\""
 
 static int settle(struct putting *p, struct err *e)
 {
@@ -268,18 +289,8 @@ static int settle(struct putting *p, struct err *e)
     buf_init(&script, 64u << 10);
     buf_add(&script, S("LC_ALL=C;export LC_ALL;cd -- "));
     shell_add_path(&script, p->shell.root);
-    buf_addf(
-        &script,
-        "||exit 96;t=%s;export t;cat >\"$t.l\"||exit 95;" EACH_RECORD "x)rm -f -- \"$t/$4\";;"
-        "d)[ -d \"$p\" ]&&[ ! -L \"$p\" ]||{ rm -f -- \"$p\";mkdir -p -- \"$p\";}" END_RECORDS
-        "cd \"$t\"||exit 96;find . -type d -print0|xargs -0 sh -c 'for d;do p=../$d;"
-        "[ -d \"$p\" ]&&[ ! -L \"$p\" ]||{ rm -f -- \"$p\";mkdir -p -- \"$p\";};"
-        "find \"$d\" -mindepth 1 -maxdepth 1 ! -type d -exec mv -f -t \"$p\" -- {} +;done' "
-        "sh;cd ..;" EACH_RECORD
-        "m)[ -f \"$p\" ]&&[ ! -L \"$p\" ]&&chmod \"$2\" \"$p\"&&touch -c -m -d \"@$3\" \"$p\";;"
-        "d)[ -d \"$p\" ]&&[ ! -L \"$p\" ]&&chmod \"$2\" \"$p\"&&touch -c -m -d \"@$3\" \"$p\"" END_RECORDS
-        "rm -rf \"$t\" \"$t.l\"",
-        p->temp);
+    buf_addf(&script, "||exit 96;t=%s;export t;", p->temp);
+    buf_add(&script, S(SETTLE));
     if (shell_run(&p->shell, buf_str(&script), &input, e) < 0) {
         return -1;
     }
