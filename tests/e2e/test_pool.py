@@ -1,4 +1,5 @@
 """Boxes made in advance: they are like fresh ones, end with their server, and leave nothing."""
+import contextlib
 import os
 import pathlib
 import select
@@ -62,8 +63,11 @@ def prepared(host):
 
 def fills(client):
     """Is its thread that prepares boxes at work?"""
-    threads = pathlib.Path(f"/proc/{client.pid}/task")
-    return any((t / "comm").read_text() == "pool\n" for t in threads.iterdir()) if threads.exists() else False
+    for thread in pathlib.Path(f"/proc/{client.pid}/task").glob("*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            if (thread / "comm").read_text() == "pool\n":
+                return True
+    return False
 
 
 def filled(host, n=1):
