@@ -4,11 +4,9 @@ client whose active box is an account on an SSH server of the module's `world`, 
 a container engine of the session's own, or for `place`, one like `box` in each kind of sandbox
 (places.py). After each test its boxes are deleted and
 nothing of them may be left."""
-import ctypes
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -19,13 +17,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import dockerd  # noqa: E402
 import schema  # noqa: E402
 import ssh_servers  # noqa: E402
-from host import IS_ROOT, TIERS, Host, Install, Tier  # noqa: E402
+from host import IS_ROOT, TIERS, Host, Install, Tier, use_own_etc  # noqa: E402
 from places import EVERY_TIER, PLACES  # noqa: E402
 
 collect_ignore_glob = ["projects/*"]  # what run_tests is tried on
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-CLONE_NEWNS = 0x20000
 MUST_RUN = os.environ.get("ANYBOX_MUST_RUN", "").split(",")
 
 
@@ -51,8 +48,8 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_collection_modifyitems(config, items):
-    if IS_ROOT and any("world" in getattr(item, "fixturenames", ()) for item in items):
-        config.own_etc = use_own_etc()
+    if IS_ROOT and any({"world", "place", "spot"} & set(getattr(item, "fixturenames", ())) for item in items):
+        use_own_etc()  # now, before anything was started
     alone = config.getoption("--alone")
     if alone:
         groups = {"only": [], "no": []}
@@ -64,23 +61,6 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if item.get_closest_marker("long"):
                 item.add_marker(pytest.mark.skip(reason="takes minutes: make check, or --long"))
-
-
-def use_own_etc():
-    """Tests that log in make users. They do it in a copy of /etc in a mount namespace of our own:
-    the machine's stays as it is, and so do its files that other tests have mounted others on."""
-    if ctypes.CDLL(None).unshare(CLONE_NEWNS) != 0:
-        return None
-    folder = tempfile.mkdtemp(prefix="abx-etc-", dir="/tmp")
-    for command in ["mount", "--make-rprivate", "/"], ["cp", "-a", "/etc", folder], ["mount", "--bind", f"{folder}/etc", "/etc"]:
-        subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
-    return folder
-
-
-def pytest_unconfigure(config):
-    if getattr(config, "own_etc", None):
-        subprocess.run(["umount", "-l", "/etc"], check=True, stdin=subprocess.DEVNULL)
-        shutil.rmtree(config.own_etc)
 
 
 def pytest_report_header():

@@ -1,6 +1,9 @@
 """The machine as the tests see it: who runs the program (the tiers), where its state is,
 which processes, mounts and cgroups belong to boxes, and what a finished test left behind."""
+import atexit
 import contextlib
+import ctypes
+import functools
 import os
 import pathlib
 import random
@@ -9,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -21,6 +25,7 @@ SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 # Users and ids of this process's own: others may run tests at the same time.
 SLOT = os.getpid() % 4000
+CLONE_NEWNS = 0x20000
 SUBUID_USER, PLAIN_USER = 50000 + 2 * SLOT, 50001 + 2 * SLOT
 FIRST_SUBUID = 700000000 + 65536 * SLOT
 
@@ -34,6 +39,23 @@ id=$2
 shift 2
 exec setpriv --reuid "$id" --regid "$id" --clear-groups -- "$@"
 """
+
+
+@functools.cache
+def use_own_etc():
+    """Tests that log in make users. They do it in a copy of /etc in a mount namespace of our own:
+    the machine's stays as it is, and so do its files that other tests have mounted others on."""
+    if ctypes.CDLL(None).unshare(CLONE_NEWNS) != 0:
+        return
+    folder = tempfile.mkdtemp(prefix="abx-etc-", dir="/tmp")
+    for command in ["mount", "--make-rprivate", "/"], ["cp", "-a", "/etc", folder], ["mount", "--bind", f"{folder}/etc", "/etc"]:
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    atexit.register(leave_own_etc, folder)
+
+
+def leave_own_etc(folder):
+    subprocess.run(["umount", "-l", "/etc"], check=True, stdin=subprocess.DEVNULL)
+    shutil.rmtree(folder)
 
 
 class Tier:

@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 
-from host import SLOT, free_port
+from host import SLOT, free_port, use_own_etc
 from mcp_client import ToolFailed
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:/usr/bin")
@@ -143,6 +143,7 @@ class Account(Myself):
     """A user of this test run's own."""
 
     def __init__(self, folder, shell="/bin/bash", password="a pass'word"):
+        use_own_etc()
         number = next(COUNTER) % 10
         self.name = f"abxt{os.getpid() % 100000}x{number}"
         self.password, self.home = password, folder / self.name
