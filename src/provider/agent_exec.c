@@ -93,6 +93,7 @@ static int exec_argv(struct box *b, const struct ctx *ctx, const struct exec_req
 int agent_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
                const struct sink *output, struct exec_result *out, struct err *e)
 {
+    *out = (struct exec_result){0};
     if (check_request(req, e) < 0) {
         return -1;
     }
