@@ -392,6 +392,7 @@ def test_jobs_that_others_started(spot):
     answer = spot.end("theirs")
     assert (answer["exit_code"], answer["status"]) == (7, "exited")
     spot.bash(script % (60, 0))
+    spot.bash("until [ $(grep -c hello .codex_logs/theirs.log) -eq 2 ]; do sleep 0.1; done")
     assert "exit_code" not in spot.check("theirs")  # of the run before
     assert spot.client.tool("cancel_background_task", tmux_session="theirs")["result"] == "cancelled"
     answer = spot.end("theirs")
