@@ -192,7 +192,8 @@ static enum err_kind kind_of(int status)
 int engine_fail(const struct http_answer *answer, struct arena *a, const char *doing, struct err *e)
 {
     struct str said = engine_said(answer, a);
-    bool is_full = said.p != NULL && memmem(said.p, said.len, "no space left on device", 23) != NULL;
+    bool is_full =
+        said.p != NULL && memmem(said.p, said.len, "no space left on device", 23) != NULL;
 
     if (is_full) {
         return err_set(e, ERR_LIMIT,
