@@ -379,8 +379,9 @@ static bool runs_command(const struct chan *c)
 /* The command has ended and its output was drained, or is held open by what it left behind. */
 static bool is_over(struct session *s, struct chan *c, bool moved)
 {
+    /* It is also said to be closed when the connection is lost: that is told by who notices it. */
     if (s->lib->channel_is_closed(c->channel)) {
-        return !moved;
+        return !moved && (c->got_exit || s->lib->is_connected(s->ssh));
     }
     if (!runs_command(c) || !c->got_exit || moved) {
         c->quiet_since_ms = 0;
