@@ -34,19 +34,6 @@ struct exchange {
     uint64_t left; /* of the body, or of the chunk */
 };
 
-void http_encode(struct buf *to, struct str s)
-{
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
-
-    for (size_t i = 0; i < s.len; i++) {
-        if (s.p[i] != '\0' && strchr(safe, s.p[i]) != NULL) {
-            buf_addc(to, s.p[i]);
-        } else {
-            buf_addf(to, "%%%02X", (unsigned char)s.p[i]);
-        }
-    }
-}
-
 /* ---- sending ------------------------------------------------------------------------ */
 
 static int stalled(const struct exchange *x, struct err *e)

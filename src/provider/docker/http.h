@@ -89,7 +89,4 @@ int http_upgrade(const struct where *to, const struct ctx *ctx, const struct htt
                  struct wire *w, struct str *rest, struct http_answer *out, struct err *e)
     MUST_CHECK;
 
-/* "%2F" for what may not stand in a path or query. */
-void http_encode(struct buf *to, struct str s);
-
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "base/percent.h"
 #include "base/plain.h"
 #include "provider/docker/docker.h"
 
@@ -192,7 +193,7 @@ int image_pull(struct docker *d, const struct ctx *ctx, struct str ref, image_ph
     struct str last = slash != NULL ? str_skip(ref, (size_t)(slash + 1 - ref.p)) : ref;
     buf_init(&path, 4096);
     buf_add(&path, S("/images/create?fromImage="));
-    http_encode(&path, ref);
+    percent_add(&path, ref, false);
     if (!str_has(last, ':') && !str_has(last, '@')) {
         buf_add(&path, S("&tag=latest"));
     }

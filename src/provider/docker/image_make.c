@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/percent.h"
 #include "base/plain.h"
 #include "base/proc.h"
 #include "provider/docker/docker.h"
@@ -144,15 +145,15 @@ static int import(struct docker *d, const struct ctx *ctx, const char *folder, s
     (void)close(take_fd(&to));
     buf_init(&path, 4096);
     buf_add(&path, S("/images/create?fromSrc=-&repo="));
-    http_encode(&path, repo);
+    percent_add(&path, repo, false);
     buf_add(&path, S("&tag="));
-    http_encode(&path, tag.len > 0 ? tag : S("latest"));
+    percent_add(&path, tag.len > 0 ? tag : S("latest"), false);
     static const char *const changes[] = {"ENV PATH=" PATH_INSIDE, "ENV VIRTUAL_ENV=/app/.venv",
                                           "USER 1000:1000", "WORKDIR /app/results",
                                           "CMD [\"sleep\",\"infinity\"]"};
     for (size_t i = 0; i < COUNTOF(changes); i++) {
         buf_add(&path, S("&changes="));
-        http_encode(&path, str_from(changes[i]));
+        percent_add(&path, str_from(changes[i]), false);
     }
     struct http_req req = {.method = "POST",
                            .path = buf_str(&path),

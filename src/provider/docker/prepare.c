@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/path.h"
+#include "base/percent.h"
 #include "base/sha256.h"
 #include "base/thread.h"
 #include "provider/docker/docker.h"
@@ -434,8 +435,10 @@ static void drop_old(const struct preparing *p, struct str name)
 
     buf_init(&path, 4096);
     buf_add(&path, S("/images/json?filters="));
-    http_encode(&path, arena_printf(p->ctx->arena, "{\"label\":[\"" LABEL_IMAGE "=%.*s\"]}",
-                                    STR_ARG(p->of->ref)));
+    percent_add(
+        &path,
+        arena_printf(p->ctx->arena, "{\"label\":[\"" LABEL_IMAGE "=%.*s\"]}", STR_ARG(p->of->ref)),
+        false);
     struct http_req req = {.method = "GET", .path = buf_str(&path)};
     if (engine_ask(p->d, p->ctx, &req, &v, &ignored) < 0) {
         return;

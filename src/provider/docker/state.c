@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/own.h"
+#include "base/percent.h"
 #include "base/thread.h"
 #include "provider/docker/docker.h"
 
@@ -307,8 +308,9 @@ int container_each(struct docker *d, const struct ctx *ctx, container_fn *each, 
     }
     buf_init(&path, 1024);
     buf_add(&path, S("/containers/json?all=1&filters="));
-    http_encode(&path,
-                arena_printf(ctx->arena, "{\"label\":[\"" LABEL_INSTANCE "=%s\"]}", instance));
+    percent_add(&path,
+                arena_printf(ctx->arena, "{\"label\":[\"" LABEL_INSTANCE "=%s\"]}", instance),
+                false);
     struct http_req req = {.method = "GET", .path = buf_str(&path), .max = LIST_MAX};
     if (engine_ask(d, ctx, &req, &v, e) < 0) {
         return -1;
