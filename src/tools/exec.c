@@ -22,10 +22,9 @@
 #include "core/output.h"
 #include "tools/task_answer.h"
 
-#define SLICE_MS         10000        /* a waiting client hears from us at least so often */
-#define PROGRESS_GAP_MS  1000         /* and at most so often */
-#define STREAM_BYTES_MAX (200u << 10) /* escaped twice over, two of them stay below TOOL_TEXT_MAX */
-#define KILL_WAIT_MS     2000
+#define SLICE_MS        10000 /* a waiting client hears from us at least so often */
+#define PROGRESS_GAP_MS 1000  /* and at most so often */
+#define KILL_WAIT_MS    2000
 
 struct run {
     struct call *call;
@@ -253,15 +252,14 @@ static int exit_code(const struct run *r)
     return r->result.end == EXEC_SIGNALED ? 128 + r->result.code : r->result.code;
 }
 
-/* Puts the stream's text, ending with `line` where there is one. True when it was cut. */
-static bool put_stream(struct run *r, json_t *o, const char *key, enum stream which,
-                       struct str line)
+bool exec_put_stream(struct output *output, json_t *o, const char *key, enum stream which,
+                     struct str line)
 {
     struct buf text own_buf = {0};
     bool cut = false;
 
     buf_init(&text, STREAM_BYTES_MAX);
-    output_text(r->output, which, &text, &cut);
+    output_text(output, which, &text, &cut);
     if (line.len > 0) {
         text.max += line.len + 2;
         if (text.len > 0 && text.p[text.len - 1] != '\n') {
@@ -392,8 +390,8 @@ static json_t *answer_for(struct run *r, struct str note)
     if (r->left) {
         answer_str(o, "task_id", r->req.id);
     }
-    cut = put_stream(r, o, "stdout", STREAM_OUT, STR_EMPTY);
-    cut = put_stream(r, o, "stderr", STREAM_ERR, last_words(r)) || cut;
+    cut = exec_put_stream(r->output, o, "stdout", STREAM_OUT, STR_EMPTY);
+    cut = exec_put_stream(r->output, o, "stderr", STREAM_ERR, last_words(r)) || cut;
     (void)json_object_set_new(o, "duration", answer_seconds(wall_ms));
     (void)json_object_set_new(o, "timed_out", json_boolean(r->result.timed_out));
     (void)json_object_set_new(o, "signal", signaled ? answer_signal(r->result.code) : json_null());

@@ -23,6 +23,11 @@ struct exec_args {
 
 int exec_answer(struct call *c, const struct exec_args *given, json_t **out, struct err *e)
     MUST_CHECK;
+#define STREAM_BYTES_MAX (200u << 10) /* escaped twice over, two of them stay below TOOL_TEXT_MAX */
+struct output;
+/* Puts the stream's text, ending with `line` where there is one. True when it was cut. */
+bool exec_put_stream(struct output *output, json_t *o, const char *key, enum stream which,
+                     struct str line);
 /* Keeps it in the journal of the call's box. */
 void exec_note_down(struct call *c, struct str command, const json_t *answer);
 

@@ -19,11 +19,10 @@
 #include "tools/rows.h"
 #include "tools/task_answer.h"
 
-#define PROGRESS_GAP_MS  1000
-#define STREAM_BYTES_MAX (200u << 10)
-#define IMAGE_BYTES      (420 << 10)  /* of all images, before base64 */
-#define CONTENT_MAX      (860u << 10) /* of all blocks, below TOOL_TEXT_MAX */
-#define LINKS_MAX        20           /* blocks that are links */
+#define PROGRESS_GAP_MS 1000
+#define IMAGE_BYTES     (420 << 10)  /* of all images, before base64 */
+#define CONTENT_MAX     (860u << 10) /* of all blocks, below TOOL_TEXT_MAX */
+#define LINKS_MAX       20           /* blocks that are links */
 
 struct args {
     struct box_args box;
@@ -129,26 +128,6 @@ static struct str last_words(const struct job *j)
     return STR_EMPTY;
 }
 
-static bool put_stream(const struct job *j, json_t *o, const char *key, enum stream which,
-                       struct str line)
-{
-    struct buf text own_buf = {0};
-    bool cut = false;
-
-    buf_init(&text, STREAM_BYTES_MAX);
-    output_text(j->output, which, &text, &cut);
-    if (line.len > 0) {
-        text.max += line.len + 2;
-        if (text.len > 0 && text.p[text.len - 1] != '\n') {
-            buf_addc(&text, '\n');
-        }
-        plain_text(line, &text);
-        buf_addc(&text, '\n');
-    }
-    answer_str(o, key, buf_str(&text));
-    return cut;
-}
-
 static void put_value(const struct job *j, json_t *o)
 {
     struct buf text own_buf = {0};
@@ -238,8 +217,8 @@ static json_t *answer_for(struct job *j, struct str made)
         (void)json_object_set_new(o, "exit_code", json_integer(exit_code(j)));
     }
     put_value(j, o);
-    cut = put_stream(j, o, "stdout", STREAM_OUT, STR_EMPTY);
-    cut = put_stream(j, o, "stderr", STREAM_ERR, last_words(j)) || cut;
+    cut = exec_put_stream(j->output, o, "stdout", STREAM_OUT, STR_EMPTY);
+    cut = exec_put_stream(j->output, o, "stderr", STREAM_ERR, last_words(j)) || cut;
     put_files(j, o);
     (void)json_object_set_new(o, "duration", answer_seconds(wall_ms));
     (void)json_object_set_new(o, "timed_out", json_boolean(r->timed_out));
