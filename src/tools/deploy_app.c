@@ -144,7 +144,7 @@ static int make_folder(void *arg, struct call *c, struct box *b, struct str id, 
         return box_file_mkdir(b, c->ctx, d->dir, e);
     }
     if (box_file_stat(b, c->ctx, d->dir, &info, e) < 0) {
-        return err_wrap(e, "path");
+        return e->kind == ERR_NOT_FOUND ? err_wrap(e, "path") : -1;
     }
     return info.type == FILE_DIR
                ? 0

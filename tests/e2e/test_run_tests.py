@@ -1,5 +1,6 @@
 """run_tests: small real projects of each framework, whose runners count the same as we do."""
 import base64
+import json
 import pathlib
 
 import pytest
@@ -113,6 +114,15 @@ def test_what_cannot_be_run_is_a_sentence(client, arguments, said):
     if "cargo" in said and client.bash("PATH=/usr/bin:/bin command -v cargo")["exit_code"] == 0:
         pytest.skip("cargo is on this machine")
     assert said in client.tool_error("run_tests", **arguments)["error"]
+
+
+@pytest.mark.parametrize("tool, arguments", [("run_tests", {}), ("deploy_app", {"start_command": "x", "port": 80})])
+def test_a_dead_host_is_not_said_to_run_anything(host, tool, arguments):
+    dead = json.dumps([{"name": "dead", "host": "127.0.0.1", "port": 1, "user": "nobody"}])
+    client = host.server(env={"REMOTE_SANDBOX_LIST": dead, "ANYBOX_TOOLSET": "all"})
+    answer = client.tool_error(tool, sandbox_name="dead", **arguments)
+    assert answer["code"] == "unreachable" and "refused" in answer["error"]
+    assert "still run" not in json.dumps(answer) and not answer["error"].startswith("path")
 
 
 def test_a_time_out_is_told(client):
