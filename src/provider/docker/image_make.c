@@ -20,10 +20,11 @@
 #define PACKAGES                                                                                   \
     "ca-certificates,curl,fonts-wqy-zenhei,git,less,procps,python3,python3-pip,python3-venv,"      \
     "xz-utils"
-#define OUTPUT_MAX  (8u << 20)
-#define TAIL        300
-#define IMPORT_MS   600000
-#define PATH_INSIDE "/app/.venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define OUTPUT_MAX (8u << 20)
+#define TAIL       300
+#define IMPORT_MS  600000
+#define ENV_PATH                                                                                   \
+    "ENV PATH=/app/.venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* $1 the folder, $2 the suite, $3 packages, $4 the archive or "". */
 static const char make_script[] =
@@ -148,9 +149,8 @@ static int import(struct docker *d, const struct ctx *ctx, const char *folder, s
     percent_add(&path, repo, false);
     buf_add(&path, S("&tag="));
     percent_add(&path, tag.len > 0 ? tag : S("latest"), false);
-    static const char *const changes[] = {"ENV PATH=" PATH_INSIDE, "ENV VIRTUAL_ENV=/app/.venv",
-                                          "USER 1000:1000", "WORKDIR /app/results",
-                                          "CMD [\"sleep\",\"infinity\"]"};
+    static const char *const changes[] = {ENV_PATH, "ENV VIRTUAL_ENV=/app/.venv", "USER 1000:1000",
+                                          "WORKDIR /app/results", "CMD [\"sleep\",\"infinity\"]"};
     for (size_t i = 0; i < COUNTOF(changes); i++) {
         buf_add(&path, S("&changes="));
         percent_add(&path, str_from(changes[i]), false);
