@@ -138,3 +138,4 @@ def relay(s, request):
 
 
 call()
+os._exit(0)  # Python's own end would take a third of the time of all this

@@ -9,6 +9,7 @@ import sys
 
 FILES_MAX = 2000  # of the work folder, that are looked at
 SOURCES_MAX = 64  # of earlier calls, for tracebacks
+PLAIN = (bool, int, float, complex)
 PASSED_OVER = ("__pycache__", "node_modules")
 AWAIT = getattr(_ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0x2000 if sys.version_info >= (3, 8) else 0)
 
@@ -162,6 +163,15 @@ def exit_code(problem):
     return 1
 
 
+def shown(value, order):
+    """Most values need nothing of what show() has."""
+    if type(value) in PLAIN and "matplotlib.pyplot" not in sys.modules:
+        text = repr(value)
+        if len(text) <= int(order.get(b"max_chars", 0)):
+            return [(b"V", text.encode("utf-8", "backslashreplace"))]
+    return show()["show"](value, order)
+
+
 def execute(order, text, count):
     """All of one call: frames for the keeper, and the exit code."""
     name = "<python %d>" % count
@@ -172,7 +182,7 @@ def execute(order, text, count):
             State.running = True
             value = run_all(text, name)
             if value is not None or "matplotlib.pyplot" in sys.modules:
-                out = show()["show"](value, order)
+                out = shown(value, order)
             value = None
         finally:
             State.running = False
