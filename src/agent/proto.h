@@ -33,6 +33,7 @@
 
 #define BOX_HOME     "/home/user"
 #define BOX_WORK_DIR "/workspace"
+#define BOX_WORK_TOO "/app/results" /* its other name */
 #define BOX_USER     "user"
 #define KEPT_DIR     "/var/anybox"
 /* On a host, in the folder of ours: the place of an agent and its program, of which it has the hash. */

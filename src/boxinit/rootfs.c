@@ -529,6 +529,18 @@ static int leave_host(struct err *e)
     return 0;
 }
 
+/* The work folder's other name. What an image or the host's folders have there stays as it is, and a
+ * link in its place is not followed. */
+static void link_work(void)
+{
+    struct stat is;
+
+    (void)mkdir("/app", 0755);
+    if (lstat("/app", &is) == 0 && S_ISDIR(is.st_mode)) {
+        (void)!symlink(BOX_WORK_DIR, BOX_WORK_TOO);
+    }
+}
+
 /* The host's own system, piece by piece, or nothing of it. */
 static int show_system(const struct spec *spec, int host, struct err *e)
 {
@@ -556,7 +568,11 @@ int rootfs_build(const struct spec *spec, int tree, struct err *e)
         make_dev(host, e) < 0 || make_proc(e) < 0) {
         return -1;
     }
-    return leave_host(e);
+    if (leave_host(e) < 0) {
+        return -1;
+    }
+    link_work();
+    return 0;
 }
 
 /* The places that can be written are one file system: its size is set at one of them. */

@@ -45,6 +45,14 @@ def test_the_first_command_makes_a_box_by_itself(client):
     assert len(listed(client)) == 1
 
 
+def test_the_work_folder_has_the_name_that_containers_know_too(client):
+    client.tool("create_sandbox", name="both")
+    client.tool("write_remote_file", remote_path="/app/results/a", content="one")
+    assert client.bash("pwd; cat a; readlink /app/results; touch /app/x")["stdout"] == "/workspace\none/workspace\n"
+    assert client.tool("list_remote_files", remote_path="/app/results/")["entries"][0]["path"] == "/app/results/a"
+    assert client.bash("ls -A /app")["stdout"] == "results\n"
+
+
 def test_two_first_commands_of_two_servers_make_one_box(host):
     clients = [host.server() for _ in range(4)]
     calls = [c.start_tool("exec_bash", {"command": "echo $HOSTNAME"}) for c in clients]

@@ -95,7 +95,7 @@ def test_a_box_has_the_images_system_and_nothing_of_the_host(box):
     assert box.bash("cat /etc/os-release")["stdout"].startswith("ID=tiny\n")
     listing = box.bash("ls -A / /home /home/user /workspace /tmp /var/tmp /run /root")["stdout"]
     assert set(listing.split("\n/home:")[0].split()[1:]) == {
-        "bin", "dev", "etc", "home", "lib", "lib64", "proc", "root", "run", "sbin", "tmp", "usr", "var", "workspace"}
+        "app", "bin", "dev", "etc", "home", "lib", "lib64", "proc", "root", "run", "sbin", "tmp", "usr", "var", "workspace"}
     assert box.bash("ls /usr/bin/gcc /usr/bin/python3 /etc/shadow /etc/debian_version /.apart; true")["stdout"] == ""
     assert set(box.bash("ls /dev")["stdout"].split()) == {
         "fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"}
@@ -156,6 +156,25 @@ def test_what_is_made_for_the_box_replaces_the_images(client, own_image):
         "named", "127.0.0.1 localhost named", "::1 localhost ip6-localhost", "/proc/self/mounts",
         "# This sandbox has no network.", "hosts: files", "root:x:0:0:root:/root:/bin/bash",
         "daemon:x:1:1::/:/usr/sbin/nologin", "user:x:1000:1000:sandbox user:/home/user:/bin/bash", "named", ""]
+
+
+@pytest.mark.parametrize("has, told", [("nothing", "link"), ("app", "link"), ("results", "its own"), ("link", "its own")])
+def test_the_work_folders_other_name_replaces_nothing_of_the_image(client, own_image, has, told):
+    if has != "nothing":
+        folder = own_image / ("srv" if has == "link" else "app")
+        folder.mkdir(exist_ok=True)
+        if has in ("results", "link"):
+            (folder / "results").mkdir()
+            (folder / "results/of-the-image").write_text("")
+        if has == "link":
+            (own_image / "app").symlink_to("/srv")
+    rootfs.give(own_image, own_image.stat().st_uid)
+    before = rootfs.manifest(own_image)
+    client.tool("create_sandbox", name="named", image=str(own_image))
+    client.bash("touch /workspace/of-the-box")
+    expected = "of-the-box\n" if told == "link" else "of-the-image\n"
+    assert client.bash("ls /app/results")["stdout"] == expected
+    assert rootfs.manifest(own_image) == before
 
 
 def test_an_image_by_its_name_and_on_the_command_line(host, image):

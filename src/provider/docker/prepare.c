@@ -23,7 +23,6 @@
 #define ARCHIVE_MAX (24u << 20)
 #define FILE_MAX    (1u << 20) /* of /etc/passwd */
 #define UID_MOST    2000000    /* that the archive's format holds */
-#define LINKED_WORK "/app/results"
 
 /* ---- the agent -------------------------------------------------------------------------- */
 
@@ -277,7 +276,7 @@ static void add_users(const struct preparing *p, struct buf *to)
 /* /workspace and /app/results are the same folder, whichever is the work folder. */
 static int add_links(const struct preparing *p, struct buf *to, struct err *e)
 {
-    static const char *const names[] = {BOX_WORK_DIR, LINKED_WORK};
+    static const char *const names[] = {BOX_WORK_DIR, BOX_WORK_TOO};
     struct str work = p->d->conf.work_dir;
 
     for (size_t i = 0; i < COUNTOF(names); i++) {
