@@ -1,4 +1,4 @@
-/* anybox ls, exec and rm: the boxes that agents use, for people. */
+/* anybox ls, exec, pause, resume and rm: the boxes that agents use, for people. */
 #include <jansson.h>
 
 #include "base/clock.h"
@@ -95,8 +95,11 @@ static struct str status_text(const struct box_view *v)
     if (v->row.state == ROW_STARTING) {
         return S("starting");
     }
+    if (v->info.state == BOX_PAUSED) {
+        return S("paused");
+    }
     if (v->alive) {
-        return v->info.state == BOX_PAUSED ? S("paused") : S("running");
+        return S("running");
     }
     return v->info.state == BOX_GONE ? S("ended") : S("unreachable");
 }
@@ -291,6 +294,60 @@ int cmd_exec(struct cli *cli, int argc, char **argv)
     req.env = env.items;
     req.n_env = env.n;
     return cli_exec(cli, &session, box, &req);
+}
+
+/* ---- pause, resume ------------------------------------------------------ */
+
+typedef int change_fn(struct box *b, const struct ctx *ctx, struct err *e);
+
+static int change_box(const struct cli *cli, struct session *s, struct str wanted,
+                      change_fn *change)
+{
+    struct err e;
+    struct box *box CLEANUP(box_unref_p) = cli_find(s, wanted, &e);
+
+    if (box == NULL || change(box, &s->ctx, &e) < 0) {
+        return cli_fail(cli, EXIT_FAILURE, "%s", e.msg);
+    }
+    struct buf line own_buf = {0};
+    buf_init(&line, 4096);
+    cli_plain(&line, wanted);
+    buf_addc(&line, '\n');
+    return cli_print(cli, &line);
+}
+
+static int change_boxes(struct cli *cli, int argc, char **argv, change_fn *change)
+{
+    struct str owner = STR_EMPTY;
+    const struct opt opts[] = {{"--owner", OPT_TEXT, &owner}};
+    int status = EXIT_SUCCESS;
+    struct err e;
+
+    int at = cli_options(cli, opts, COUNTOF(opts), argc, argv, &status);
+    if (at < 0) {
+        return status;
+    }
+    if (at == argc) {
+        return cli_misused(cli, "which sandbox? Give names or ids");
+    }
+    struct session session own_session = {0};
+    if (session_open(&session, cli, cli_owner(owner), &e) < 0) {
+        return cli_fail(cli, EXIT_FAILURE, "%s", e.msg);
+    }
+    for (; at < argc; at++) {
+        status |= change_box(cli, &session, str_from(argv[at]), change);
+    }
+    return status;
+}
+
+int cmd_pause(struct cli *cli, int argc, char **argv)
+{
+    return change_boxes(cli, argc, argv, box_pause);
+}
+
+int cmd_resume(struct cli *cli, int argc, char **argv)
+{
+    return change_boxes(cli, argc, argv, box_resume);
 }
 
 /* ---- rm ----------------------------------------------------------------- */

@@ -87,6 +87,13 @@ static const struct command commands[] = {
      "TASK as with logs. On an SSH host with tmux: ssh to its session (leave it with Ctrl-B D).\n"
      "Elsewhere: its log, followed.\n",
      cmd_attach},
+    {"pause", "[--owner OWNER] BOX...", "Stop all that runs in containers where it is",
+     "Nothing is lost, and nothing can be run in one until it is resumed. Its lifetime goes on.\n"
+     "Other kinds of sandboxes cannot be paused.\n\n"
+     "  --owner OWNER      sandboxes of this owner, see \"anybox help ls\"\n",
+     cmd_pause},
+    {"resume", "[--owner OWNER] BOX...", "Let paused containers go on",
+     "  --owner OWNER      sandboxes of this owner, see \"anybox help ls\"\n", cmd_resume},
     {"rm", "[--owner OWNER] BOX... | --all", "Delete sandboxes and everything in them",
      "  --all              all of the owner's, who is you unless --owner says otherwise\n"
      "  --owner OWNER      see \"anybox help ls\"\n",

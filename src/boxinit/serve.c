@@ -34,6 +34,7 @@
 
 #define OPEN_FILES       4096
 #define EVENTS_A_TURN    64
+#define STOPPED_MS       2000
 #define HOUSEKEEPING_MS  30000 /* connections without a request are looked at */
 #define PAYLOAD_ADJ      500   /* oom_score_adj of commands above PID 1's */
 #define PAYLOAD_ADJ_MOST 1000
@@ -181,11 +182,24 @@ static int wait_ms(struct server *s)
 
 /* ---- the loop -------------------------------------------------------------- */
 
+/* A turn that came so much too late: all of us was stopped, as a paused container is, and nobody could have
+ * used it meanwhile. */
+bool server_was_stopped(int wait, int64_t slept_ms)
+{
+    return wait >= 0 && slept_ms - wait > STOPPED_MS;
+}
+
 static void turn(struct server *s)
 {
     struct epoll_event ready[EVENTS_A_TURN];
-    int n = epoll_wait(s->epoll, ready, EVENTS_A_TURN, wait_ms(s));
-    int64_t now;
+    int64_t began_ms = server_now();
+    int wait = wait_ms(s);
+    int n = epoll_wait(s->epoll, ready, EVENTS_A_TURN, wait);
+    int64_t now = server_now();
+
+    if (server_was_stopped(wait, now - began_ms)) {
+        s->used_ms = now;
+    }
 
     for (int i = 0; i < n; i++) {
         struct watch *w = ready[i].data.ptr;

@@ -167,6 +167,8 @@ void server_run(struct server *s); /* until the box must end; the reason is in E
 int64_t server_now(void);
 /* How long nothing was asked and nothing ran, if the last request came at used_ms. */
 int64_t server_idle_ms(const struct server *s, int64_t used_ms);
+/* Whether a wait that was to take `wait` ms (-1: any time) says that we could not run. */
+bool server_was_stopped(int wait, int64_t slept_ms);
 
 /* watch.c */
 int watch_open(struct server *s, struct watch *w, int fd, uint32_t events,

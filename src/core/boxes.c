@@ -603,7 +603,9 @@ int boxes_look(struct boxes *bs, const struct ctx *ctx, const struct box_row *ro
     }
     view.alive = view.problem.len == 0 && view.info.state == BOX_RUNNING;
     if (!view.alive && view.problem.len == 0) {
-        view.problem = view.info.state == BOX_PAUSED ? S("it is paused") : S("it is starting");
+        view.problem = view.info.state == BOX_PAUSED
+                           ? S("it is paused; \"anybox resume\" lets it go on")
+                           : S("it is starting");
     }
     *out = view;
     *box = b;

@@ -153,6 +153,24 @@ int box_extend(struct box *b, const struct ctx *ctx, int32_t lifetime_s, struct 
     return checked(b, factory->extend(b, ctx, lifetime_s, e), e);
 }
 
+int box_pause(struct box *b, const struct ctx *ctx, struct err *e)
+{
+    const struct factory_ops *factory = b->provider->ops->factory;
+    if (factory == NULL || factory->pause == NULL) {
+        return lacks(b->provider, e, "pause a sandbox; containers can be paused");
+    }
+    return checked(b, factory->pause(b, ctx, e), e);
+}
+
+int box_resume(struct box *b, const struct ctx *ctx, struct err *e)
+{
+    const struct factory_ops *factory = b->provider->ops->factory;
+    if (factory == NULL || factory->resume == NULL) {
+        return lacks(b->provider, e, "resume a sandbox, because none is ever paused there");
+    }
+    return checked(b, factory->resume(b, ctx, e), e);
+}
+
 int box_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
              const struct sink *output, struct exec_result *out, struct err *e)
 {

@@ -402,6 +402,10 @@ struct factory_ops {
      * box_unref(). */
     int (*destroy)(struct box *b, const struct ctx *ctx, struct err *e);
     int (*extend)(struct box *b, const struct ctx *ctx, int32_t lifetime_s, struct err *e);
+    /* All of its processes stop where they are, and go on. Already so is success. Both NULL: it has no
+     * way to do that. */
+    int (*pause)(struct box *b, const struct ctx *ctx, struct err *e);
+    int (*resume)(struct box *b, const struct ctx *ctx, struct err *e);
     /* Remove what dead boxes left behind, of any process. Idempotent, safe beside others. */
     int (*sweep)(struct provider *p, const struct ctx *ctx, struct err *e);
     bool has_gpus; /* create() knows box_spec.gpu; else it is refused before */
@@ -515,6 +519,8 @@ int provider_image_pull(struct provider *p, const struct ctx *ctx, struct str na
 int box_info(struct box *b, const struct ctx *ctx, struct box_info *out, struct err *e) MUST_CHECK;
 int box_destroy(struct box *b, const struct ctx *ctx, struct err *e) MUST_CHECK;
 int box_extend(struct box *b, const struct ctx *ctx, int32_t lifetime_s, struct err *e) MUST_CHECK;
+int box_pause(struct box *b, const struct ctx *ctx, struct err *e) MUST_CHECK;
+int box_resume(struct box *b, const struct ctx *ctx, struct err *e) MUST_CHECK;
 int box_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
              const struct sink *output, struct exec_result *out, struct err *e) MUST_CHECK;
 int box_task_attach(struct box *b, const struct ctx *ctx, const struct attach_req *req,

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tarfile
 import threading
+import time
 
 import pytest
 from dockerd import IMAGE, Engine, cached_archive, why_not
@@ -477,17 +478,68 @@ def test_killed_under_a_running_command(docker, engine):
     assert failed.value.answer["code"] == "gone"
 
 
-def test_a_paused_one_says_how_it_goes_on(docker, engine):
+@pytest.mark.parametrize("is_used", [False, True])
+def test_a_paused_one_says_how_it_goes_on(docker, engine, is_used):
+    """Nothing that is asked meanwhile happens later, whether it was spoken with before or not."""
     client = docker.server()
-    made = make(client)
-    name = f"anybox-{made['sandbox_id'][:12]}"
-    engine.ask("POST", f"/containers/{name}/pause")
+    short = make(client, name="still")["sandbox_id"][:12]
+    if is_used:
+        assert client.bash("sleep 1000 >/dev/null 2>&1 & echo $!")["exit_code"] == 0
+    done = docker.run("pause", "still")
+    assert (done.returncode, done.stdout) == (0, "still\n"), done.stderr
+    assert engine.of_box(short)["State"]["Status"] == "paused"
     shown, = client.tool("list_sandboxes")["sandboxes"]
-    assert shown["status"] == "paused" or "paused" in json.dumps(shown)
-    error = client.tool_error("exec_bash", command="true")
-    assert error["code"] == "unreachable" and f"docker unpause {name}" in error["error"]
-    engine.ask("POST", f"/containers/{name}/unpause")
-    assert client.bash("echo on")["stdout"] == "on\n"
+    assert shown["status"] == "paused" and "anybox resume" in json.dumps(shown)
+    assert re.search(r"still .* paused ", docker.run("ls").stdout)
+    # The engine tells those who have spoken with it a moment after the pause.
+    assert wait_until(lambda: f"anybox resume {short}" in client.tool_error("exec_bash", command="true")["error"])
+    error = client.tool_error("exec_bash", command="touch /tmp/later")
+    assert error["code"] == "unreachable" and f"anybox resume {short}" in error["error"]
+    for tool, arguments in ("read_remote_file", {"remote_path": "/etc/passwd"}), ("execute_python_code", {"code": "1"}):
+        assert "anybox resume" in client.tool_error(tool, **arguments)["error"]
+    for _ in range(2):
+        assert docker.run("resume", "still").returncode == 0
+    left = client.bash("pgrep -c sleep; ls /tmp/later")
+    assert left["stdout"] == f"{int(is_used)}\n" and "No such file" in left["stderr"]
+
+
+def test_a_paused_one_can_be_deleted(docker, engine):
+    client = docker.server()
+    made = make(client, name="still")
+    assert client.bash("true")["exit_code"] == 0
+    assert docker.run("pause", made["sandbox_id"]).returncode == 0
+    client.tool("delete_sandbox", sandbox_name="still")
+    assert engine.call("GET", f"/containers/anybox-{made['sandbox_id'][:12]}/json")[0] == 404
+
+
+def test_a_paused_ones_lifetime_is_over_at_the_next_look(docker):
+    client = docker.server()
+    made = make(client, name="still", timeout=5)
+    docker.run("pause", "still")  # on a machine that is too slow for that it ends by itself, the same way
+    assert wait_until(lambda: docker.run("ls").stdout == "no sandboxes\n", 60)
+    error = client.tool_error("exec_bash", command="true", sandbox_id=made["sandbox_id"])
+    assert error["code"] == "gone" and "lifetime of 5 s" in error["error"]
+
+
+def test_only_containers_are_paused(host):
+    client = host.server()
+    client.tool("create_sandbox", name="local")
+    for command in "pause", "resume":
+        done = host.run(command, "local")
+        assert done.returncode == 1 and "local" in done.stderr and "pause" in done.stderr
+        assert host.run(command, "none-such").returncode == 1
+        assert host.run(command).returncode == 2
+
+
+@pytest.mark.long
+def test_the_time_of_a_pause_is_no_idleness(docker):
+    client = docker.server()
+    make(client, name="still", idle_timeout_s=15)
+    assert client.bash("echo 1 > f")["exit_code"] == 0
+    assert docker.run("pause", "still").returncode == 0
+    time.sleep(20)
+    assert docker.run("resume", "still").returncode == 0
+    assert client.bash("cat f")["stdout"] == "1\n"
 
 
 def test_it_outlives_the_server_that_made_it(docker):

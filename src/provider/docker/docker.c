@@ -255,6 +255,58 @@ static int docker_extend(struct box *b, const struct ctx *ctx, int32_t lifetime_
     return 0;
 }
 
+/* ---- pausing --------------------------------------------------------------------------------- */
+
+static int change_to(struct box *b, const struct ctx *ctx, enum container_state wanted,
+                     const char *how, struct err *e)
+{
+    struct docker *d = docker_of(b->provider);
+    struct container c;
+    struct http_answer answer;
+    enum box_end kind;
+
+    if (container_find(d, ctx, b->ref, &c, e) < 0) {
+        return -1;
+    }
+    if (c.state == wanted) {
+        return 0;
+    }
+    if (c.state == CONTAINER_ENDED) {
+        return err_set(e, ERR_GONE, "it has ended: %.*s",
+                       STR_ARG(container_reason(&c, ctx->arena, &kind)));
+    }
+    struct http_req req = {
+        .method = "POST",
+        .path = arena_printf(ctx->arena, "/containers/%.*s/%s", STR_ARG(c.cid), how),
+    };
+    if (engine_call(d, ctx, &req, &answer, e) < 0) {
+        return -1;
+    }
+    if (answer.status == 200 || answer.status == 204) {
+        return 0;
+    }
+    return engine_fail(&answer, ctx->arena,
+                       wanted == CONTAINER_PAUSED ? "cannot pause the container"
+                                                  : "cannot resume the container",
+                       e);
+}
+
+static int docker_pause(struct box *b, const struct ctx *ctx, struct err *e)
+{
+    return change_to(b, ctx, CONTAINER_PAUSED, "pause", e);
+}
+
+/* It has been asked for something then, so its idle time begins anew. */
+static int docker_resume(struct box *b, const struct ctx *ctx, struct err *e)
+{
+    struct agent_usage ignored;
+
+    if (change_to(b, ctx, CONTAINER_RUNNING, "unpause", e) < 0) {
+        return -1;
+    }
+    return agent_usage(b, ctx, &ignored, e);
+}
+
 /* ---- how busy ---------------------------------------------------------------------------------------- */
 
 static int keep_text(void *arg, enum stream from, struct str bytes, struct err *e)
@@ -320,6 +372,8 @@ static const struct factory_ops factory = {
     .create = docker_create,
     .destroy = docker_destroy,
     .extend = docker_extend,
+    .pause = docker_pause,
+    .resume = docker_resume,
     .sweep = docker_sweep,
     .has_gpus = true,
 };

@@ -438,3 +438,24 @@ int http_upgrade(const struct where *to, const struct ctx *ctx, const struct htt
     *out = answer;
     return rc;
 }
+
+int http_begin(const struct where *to, const struct ctx *ctx, const struct http_req *req,
+               struct wire *w, struct err *e)
+{
+    struct wire wire own_wire = WIRE_NONE;
+    struct exchange x = {.wire = &wire, .ctx = ctx, .req = req};
+    int rc;
+
+    *w = WIRE_NONE;
+    if (wire_open(&wire, to, ctx, e) < 0) {
+        return -1;
+    }
+    exchange_init(&x);
+    rc = send_request(&x, false, e);
+    exchange_fini(&x);
+    if (rc == 0) {
+        *w = wire;
+        wire = WIRE_NONE;
+    }
+    return rc;
+}

@@ -89,4 +89,8 @@ int http_upgrade(const struct where *to, const struct ctx *ctx, const struct htt
                  struct wire *w, struct str *rest, struct http_answer *out, struct err *e)
     MUST_CHECK;
 
+/* Sends a request and leaves all of the answer, its head too, to who reads *w. */
+int http_begin(const struct where *to, const struct ctx *ctx, const struct http_req *req,
+               struct wire *w, struct err *e) MUST_CHECK;
+
 #endif

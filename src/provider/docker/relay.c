@@ -9,8 +9,13 @@
  *
  * Whoever finds the relay ended opens another one; one at a time, the others wait. Why it cannot be opened is the
  * answer to whether the box lives, so it is looked up and told.
+ *
+ * A container that is paused says nothing of it, and would do what it is told when it goes on, long after its
+ * caller was answered. So the engine's events of pausing are listened to beside the relay. What they say is not
+ * read: whatever comes, the next call looks how the container is before it says anything.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -21,6 +26,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/own.h"
+#include "base/percent.h"
 #include "base/plain.h"
 #include "base/thread.h"
 #include "provider/docker/docker.h"
@@ -34,9 +40,13 @@
 #define SETTLE_GAP_MS 50
 #define LEFT_FOR_ALL  16 /* conversations that are never given: kills need some */
 #define COMPLAINT     200
+#define BLANK         "\r\n\r\n"
 
 struct relay {
     struct wire wire;
+    struct wire news; /* the engine's events of this container; none is fine */
+    size_t n_blank;   /* of BLANK, the end of that answer's head, how much has come */
+    atomic_bool has_news;
     int wake;
     pthread_t thread;
     /* guarded by lock: */
@@ -63,6 +73,7 @@ static void relay_free(struct relay *r)
     free(r->fresh);
     mux_free(r->mux);
     wire_close(&r->wire);
+    wire_close(&r->news);
     if (r->wake >= 0) {
         (void)close(r->wake);
     }
@@ -129,6 +140,26 @@ static int receive(struct relay *r, char *room, struct err *e)
     return take_bytes(r, (struct str){room, (size_t)n}, e) < 0 ? -1 : 1;
 }
 
+/* The head of the answer is none. When they end, the next call looks once more, and later ones do not. */
+static void take_news(struct relay *r, char *room)
+{
+    struct err ignored;
+    ssize_t n = wire_recv(&r->news, room, READ_SIZE, &ignored);
+    ssize_t head = 0;
+
+    while (head < n && r->n_blank < sizeof(BLANK) - 1) {
+        char c = room[head++];
+
+        r->n_blank = c == BLANK[r->n_blank] ? r->n_blank + 1 : c == BLANK[0] ? 1 : 0;
+    }
+    if (n < 0) {
+        wire_close(&r->news);
+    }
+    if (n < 0 || head < n) {
+        atomic_store(&r->has_news, true);
+    }
+}
+
 /* ---- the thread ---------------------------------------------------------------------------------- */
 
 /* False: it is to end. */
@@ -164,16 +195,17 @@ static int give(struct relay *r, struct err *e)
 static int turn(struct relay *r, char *room, struct err *e)
 {
     bool unsent = mux_out(r->mux).len > 0;
-    struct pollfd fds[3] = {
+    struct pollfd fds[4] = {
         {.fd = r->wire.fd, .events = (short)(unsent ? POLLIN | POLLOUT : POLLIN)},
         {.fd = mux_fd(r->mux), .events = POLLIN},
         {.fd = r->wake, .events = POLLIN},
+        {.fd = r->news.fd, .events = POLLIN},
     };
     const struct ctx forever = {0};
     uint64_t times;
     int came = 1;
 
-    if (!r->wire.has_more && ctx_wait(&forever, fds, 3, 0, e) < 0) {
+    if (!r->wire.has_more && !r->news.has_more && ctx_wait(&forever, fds, COUNTOF(fds), 0, e) < 0) {
         return -1;
     }
     if (fds[2].revents != 0) {
@@ -184,6 +216,9 @@ static int turn(struct relay *r, char *room, struct err *e)
     }
     if (fds[1].revents != 0) {
         mux_turn(r->mux);
+    }
+    if (fds[3].revents != 0 || r->news.has_more) {
+        take_news(r, room);
     }
     if (r->wire.has_more || fds[0].revents != 0) {
         came = receive(r, room, e);
@@ -211,11 +246,13 @@ static void *run(void *arg)
     mux_free(r->mux); /* all conversations see their end */
     r->mux = NULL;
     wire_close(&r->wire);
+    wire_close(&r->news);
     return NULL;
 }
 
 /* ---- opening -------------------------------------------------------------------------------------- */
 
+/* 0: the engine says that it runs. */
 static int not_usable(struct docker *d, const struct ctx *ctx, struct str id, struct err *e)
 {
     struct container c;
@@ -229,8 +266,7 @@ static int not_usable(struct docker *d, const struct ctx *ctx, struct str id, st
         return err_set(e, ERR_GONE, "it has ended: %.*s",
                        STR_ARG(container_reason(&c, ctx->arena, &kind)));
     case CONTAINER_PAUSED:
-        return err_set(e, ERR_UNREACHABLE,
-                       "its container is paused: docker unpause " NAME_PREFIX "%.*s lets it go on",
+        return err_set(e, ERR_UNREACHABLE, "it is paused: \"anybox resume %.*s\" lets it go on",
                        NAME_DIGITS, id.p);
     case CONTAINER_MADE: return err_set(e, ERR_UNREACHABLE, "its container is not started yet");
     case CONTAINER_RUNNING: break;
@@ -345,6 +381,26 @@ static int greet(struct relay *r, const struct ctx *ctx, struct err *e)
     return 0;
 }
 
+/* An engine that does not tell of events is used without. */
+static void listen_for_news(struct docker *d, const struct ctx *ctx, const struct docker_box *db,
+                            struct relay *r)
+{
+    struct buf path own_buf = {0};
+    struct where where;
+    struct err ignored;
+
+    buf_init(&path, 1024);
+    buf_add(&path, S("/events?filters="));
+    percent_add(&path,
+                arena_printf(ctx->arena,
+                             "{\"container\":[\"%s\"],\"event\":[\"pause\",\"unpause\"]}", db->cid),
+                false);
+    struct http_req req = {.method = "GET", .path = buf_str(&path)};
+    if (engine_where(d, ctx->arena, &where, &ignored) == 0) {
+        (void)!http_begin(&where, ctx, &req, &r->news, &ignored);
+    }
+}
+
 /* *again: it failed though the engine says that the container runs. */
 static struct relay *relay_open(struct docker *d, const struct ctx *ctx,
                                 const struct docker_box *db, bool *again, struct err *e)
@@ -353,6 +409,7 @@ static struct relay *relay_open(struct docker *d, const struct ctx *ctx,
     struct str exec = STR_EMPTY;
 
     r->wire = WIRE_NONE;
+    r->news = WIRE_NONE;
     (void)pthread_mutex_init(&r->lock, NULL);
     buf_init(&r->said, 4096);
     id_hex(r->marker, MARKER_DIGITS / 2);
@@ -361,6 +418,9 @@ static struct relay *relay_open(struct docker *d, const struct ctx *ctx,
     r->mux = r->wake >= 0 ? mux_new(NULL, NULL, e) : NULL;
     if (r->wake < 0) {
         (void)err_sys(e, errno, "cannot make an event");
+    }
+    if (r->mux != NULL) {
+        listen_for_news(d, ctx, db, r);
     }
     int rc = r->mux == NULL ? -1 : make_exec(d, ctx, db, r->marker, &exec, again, e);
     if (rc == 0 && (start_exec(d, ctx, exec, r, e) < 0 || greet(r, ctx, e) < 0)) {
@@ -479,12 +539,30 @@ static int ensure_relay(struct docker_box *db, const struct ctx *ctx, struct err
     return r != NULL ? 0 : -1;
 }
 
+static bool swap_news(struct docker_box *db, bool now)
+{
+    LOCKED(&db->lock);
+
+    return db->relay != NULL && atomic_exchange(&db->relay->has_news, now);
+}
+
+/* Whoever is told that it is paused leaves the news to the next call. */
+static int heed_news(struct docker_box *db, const struct ctx *ctx, struct err *e)
+{
+    if (!swap_news(db, false) ||
+        not_usable(docker_of(db->agent.box.provider), ctx, str_from(db->id), e) == 0) {
+        return 0;
+    }
+    (void)swap_news(db, true);
+    return -1;
+}
+
 int docker_connect(struct box *b, const struct ctx *ctx, struct err *e)
 {
     struct docker_box *db = docker_box_of(b);
     int ends[2];
 
-    if (ensure_relay(db, ctx, e) < 0) {
+    if (ensure_relay(db, ctx, e) < 0 || heed_news(db, ctx, e) < 0) {
         return -1;
     }
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0) {

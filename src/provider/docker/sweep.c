@@ -1,4 +1,9 @@
-/* sweep.c - what dead boxes of this state folder left at the engine. */
+/*
+ * sweep.c - what dead boxes of this state folder left at the engine.
+ *
+ * A paused container keeps no time. One whose lifetime is over as far as its labels say is let go on: its first
+ * process, which knows of every extension, ends it or not.
+ */
 #include "base/clock.h"
 #include "provider/docker/docker.h"
 
@@ -12,6 +17,32 @@ struct sweeping {
     int64_t now;
 };
 
+static bool is_overdue(const struct sweeping *s, const struct value *row)
+{
+    const struct value *labels = value_at(row, "Labels");
+    int64_t created = 0, lifetime = 0;
+    struct err ignored;
+
+    return str_eq(value_text(row, "State"), S("paused")) &&
+           str_to_i64(value_member(labels, S(LABEL_CREATED)), 0, INT64_MAX / 2, &created,
+                      &ignored) == 0 &&
+           str_to_i64(value_member(labels, S(LABEL_LIFETIME)), 1, INT32_MAX, &lifetime, &ignored) ==
+               0 &&
+           s->now > created + lifetime;
+}
+
+static void let_go_on(const struct sweeping *s, struct str cid)
+{
+    const struct http_req req = {
+        .method = "POST",
+        .path = arena_printf(s->ctx->arena, "/containers/%.*s/unpause", STR_ARG(cid)),
+    };
+    struct http_answer answer;
+    struct err ignored;
+
+    (void)!engine_call(s->d, s->ctx, &req, &answer, &ignored);
+}
+
 static int sweep_one(void *arg, const struct value *row, struct err *e)
 {
     struct sweeping *s = arg;
@@ -23,6 +54,9 @@ static int sweep_one(void *arg, const struct value *row, struct err *e)
 
     if ((has_ended || is_left) && cid.len == DOCKER_CID_SIZE - 1) {
         (void)!container_remove(s->d, s->ctx, cid, &ignored);
+    }
+    if (cid.len == DOCKER_CID_SIZE - 1 && is_overdue(s, row)) {
+        let_go_on(s, cid);
     }
     return ctx_check(s->ctx, e);
 }
