@@ -85,6 +85,7 @@ static int exec_argv(struct box *b, const struct ctx *ctx, const struct exec_req
     };
     if (talk_open(&r.talk, b, ctx, e) < 0 ||
         add_exec(&r.talk, id, req, argv->words, argv->n, e) < 0) {
+        out->not_sent = true;
         return -1;
     }
     return run_follow(&r, ctx, req->window_ms, out, e);
@@ -99,6 +100,7 @@ int agent_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
     }
     struct argv argv;
     if (script_argv(b, ctx, req, &argv, e) < 0) {
+        out->not_sent = true;
         return -1;
     }
     int rc = exec_argv(b, ctx, req, &argv, output, out, e);

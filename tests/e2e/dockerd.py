@@ -104,6 +104,8 @@ def root_archive():
 
 
 class Engine:
+    volumes_of_read_only = 2  # home and work folder
+
     def __init__(self, folder, *options):
         self.folder, self.options = folder, options
         self.socket = folder / "sock"
@@ -153,6 +155,9 @@ address = "{self.folder}/containerd.sock"
                  "--iptables=false", "--ip6tables=false", "--bridge=none", "--shutdown-timeout", "5",
                  *self.options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        return self._comes_up()
+
+    def _comes_up(self):
         until = time.monotonic() + 60
         while time.monotonic() < until and self.process.poll() is None:
             with contextlib.suppress(OSError, http.client.HTTPException):
@@ -259,6 +264,69 @@ address = "{self.folder}/containerd.sock"
         if not self.is_running(box_id) or self.run(f"anybox-{box_id[:12]}", CLEAN) != 0:
             self.call("DELETE", f"/containers/anybox-{box_id[:12]}?force=1&v=1")
             self.lent = None
+
+
+RUNTIME = """#!/usr/bin/python3
+import json, os, resource, sys
+# runc for a root who may not raise limits, as in a container: Podman asks for the most that there are.
+words = sys.argv[1:]
+
+
+def most(limit):
+    hard = resource.getrlimit(getattr(resource, limit))[1]
+    return float("inf") if hard == resource.RLIM_INFINITY else hard
+
+
+def change(path, of):
+    with open(path) as f:
+        spec = json.load(f)
+    process = of(spec)
+    process["rlimits"] = [r for r in process.get("rlimits") or [] if r["hard"] <= most(r["type"])]
+    with open(path, "w") as f:
+        json.dump(spec, f)
+
+
+if "create" in words and "--bundle" in words:
+    change(words[words.index("--bundle") + 1] + "/config.json", lambda spec: spec["process"])
+if "exec" in words and "--process" in words:
+    change(words[words.index("--process") + 1], lambda spec: spec)
+os.execvp("runc", ["runc", *words])
+"""
+
+
+class Podman(Engine):
+    """The same API, served by Podman."""
+    volumes_of_read_only = 3  # and the agent's
+
+    @staticmethod
+    def why_not():
+        if os.getuid() != 0:
+            return "only root can start a container engine"
+        for program in "podman", "runc":
+            if not shutil.which(program):
+                return f"{program} is missing (apt-get install podman)"
+        return None
+
+    def _start(self, driver):
+        folder = self.folder
+        runtime = folder / "runc"
+        runtime.write_text(RUNTIME)
+        runtime.chmod(0o755)
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                ["podman", "--root", folder / "data", "--runroot", folder / "run", "--tmpdir", folder / "tmp", "--runtime", runtime,
+                 "--cgroup-manager", "cgroupfs", "--events-backend", "file", "--storage-driver", driver.replace("overlay2", "overlay"),
+                 "system", "service", "--time", "0", f"unix://{self.socket}"], cwd=folder,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        return self._comes_up()
+
+    def import_image(self, name, archive, changes=()):
+        """It names what it imports by its repository alone."""
+        repo, tag = name.split(":")
+        super().import_image(name, archive, changes)
+        if tag != "latest":
+            self.ask("POST", f"/images/{repo}:latest/tag?repo={repo}&tag={tag}")
+            self.ask("DELETE", f"/images/{repo}:latest")
 
 
 def cached_archive(build):

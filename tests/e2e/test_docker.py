@@ -149,8 +149,7 @@ def test_a_read_only_root_has_writable_folders(docker, engine):
     assert engine.of_box(made["sandbox_id"])["HostConfig"]["ReadonlyRootfs"] is True
     answer = client.bash("touch /app/results/a ~/b /tmp/c && ls /workspace; touch /x /.anybox/y")
     assert answer["stdout"] == "a\n" and answer["stderr"].count("Read-only") == 2
-    before = len(engine.volumes())
-    assert before == 2
+    assert len(engine.volumes()) == engine.volumes_of_read_only
     client.tool("delete_sandbox", sandbox_id=made["sandbox_id"])
     assert engine.volumes() == []
 
@@ -494,7 +493,7 @@ def test_a_paused_one_says_how_it_goes_on(docker, engine, is_used):
     # The engine tells those who have spoken with it a moment after the pause.
     assert wait_until(lambda: f"anybox resume {short}" in client.tool_error("exec_bash", command="true")["error"])
     error = client.tool_error("exec_bash", command="touch /tmp/later")
-    assert error["code"] == "unreachable" and f"anybox resume {short}" in error["error"]
+    assert error["code"] == "unreachable" and f"anybox resume {short}" in error["error"] and "task_id" not in error
     for tool, arguments in ("read_remote_file", {"remote_path": "/etc/passwd"}), ("execute_python_code", {"code": "1"}):
         assert "anybox resume" in client.tool_error(tool, **arguments)["error"]
     for _ in range(2):
@@ -706,4 +705,4 @@ def test_the_dockerfile_and_the_program_make_the_same():
     theirs = re.search(r"--no-install-recommends (.*?) \\\n", dockerfile).group(1).split()
     ours = "".join(re.findall(r'"([^"]*)"', program[program.index("#define PACKAGES"):program.index("#define OUTPUT_MAX")])).split(",")
     assert theirs == ours
-    assert re.search("ENV PATH=(\\S+)", dockerfile).group(1) == re.search('#define PATH_INSIDE "([^"]+)"', program).group(1)
+    assert re.search(r"ENV PATH=(\S+)", dockerfile).group(1) == re.search(r'"ENV PATH=([^"]+)"', program).group(1)

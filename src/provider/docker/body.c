@@ -40,8 +40,19 @@ static int settle_cpus(const struct engine_facts *facts, int32_t asked, int32_t 
     return 0;
 }
 
-static int settle_disk(const struct docker *d, int64_t asked, struct limits *out, struct err *e)
+static int settle_disk(const struct docker *d, const struct engine_facts *facts, int64_t asked,
+                       struct limits *out, struct err *e)
 {
+    bool is_in_memory = d->conf.read_only && d->conf.mount_root.len == 0;
+
+    if (facts->is_podman && is_in_memory) {
+        out->disk_bytes = 0;
+    }
+    if (asked > 0 && facts->is_podman && is_in_memory) {
+        return err_set(e, ERR_UNSUPPORTED,
+                       "disk cannot be limited with Podman and docker.read_only: its folders in "
+                       "memory have no owner but root; leave disk out");
+    }
     if (asked > 0 && d->conf.mount_root.len > 0) {
         return err_set(e, ERR_UNSUPPORTED,
                        "disk cannot be limited: the work folder is a folder of the host "
@@ -63,7 +74,7 @@ int body_limits(const struct docker *d, const struct engine_facts *facts,
         return cannot_keep("processes", e);
     }
     if (settle_cpus(facts, asked->cpu_millis, &l.cpu_millis, e) < 0 ||
-        settle_disk(d, asked->disk_bytes, &l, e) < 0) {
+        settle_disk(d, facts, asked->disk_bytes, &l, e) < 0) {
         return -1;
     }
     l.memory_bytes = asked->memory_bytes > 0 ? asked->memory_bytes : l.memory_bytes;
@@ -95,6 +106,7 @@ static void add_labels(const struct body *b, struct buf *to)
     buf_add(to, S(",\"Labels\":{\"" LABEL_ID "\":"));
     value_quote(to, b->spec->id);
     add_label(to, LABEL_INSTANCE, b->instance);
+    add_label(to, LABEL_HELPER, STR_EMPTY); /* that of a container which the image was made of */
     add_label(to, LABEL_NAME, b->spec->name);
     add_label(to, LABEL_IMAGE, b->asked);
     add_number(to, LABEL_CREATED, b->now);
@@ -136,7 +148,7 @@ static void add_env(const struct body *b, struct buf *to)
 }
 
 /* Folders in memory: of a read-only root those that must be writable, with the disk limit
- * as their size. */
+ * as their size. Podman can give them no owner: there the agent's own is a volume. */
 static void add_tmpfs(const struct body *b, struct buf *to)
 {
     const struct docker_conf *c = &b->docker->conf;
@@ -145,10 +157,12 @@ static void add_tmpfs(const struct body *b, struct buf *to)
     if (!c->read_only) {
         return;
     }
-    buf_addf(
-        to, ",\"Tmpfs\":{\"" AGENT_DIR "/run\":\"rw,nosuid,nodev,mode=0700,size=%d,uid=%u,gid=%u\"",
-        RUN_SIZE, b->uid, b->gid);
-    buf_add(to, S(",\"/tmp\":\"rw,exec,nosuid,nodev,mode=1777"));
+    buf_add(to, S(",\"Tmpfs\":{"));
+    if (!b->is_podman) {
+        buf_addf(to, "\"" AGENT_DIR "/run\":\"rw,nosuid,nodev,mode=0700,size=%d,uid=%u,gid=%u\",",
+                 RUN_SIZE, b->uid, b->gid);
+    }
+    buf_add(to, S("\"/tmp\":\"rw,exec,nosuid,nodev,mode=1777"));
     if (disk > 0) {
         buf_addf(to, ",size=%lld", (long long)disk);
     }
@@ -169,16 +183,25 @@ static void add_tmpfs(const struct body *b, struct buf *to)
  * with its owner, and removes the volume with the container. */
 static void add_volumes(const struct body *b, struct buf *to)
 {
-    if (!b->docker->conf.read_only || b->limits.disk_bytes > 0) {
+    bool has_disk = b->limits.disk_bytes > 0;
+    const struct str folders[] = {
+        has_disk ? STR_EMPTY : b->home,
+        has_disk || b->bind.len > 0 ? STR_EMPTY : b->docker->conf.work_dir,
+        b->is_podman ? S(AGENT_DIR "/run") : STR_EMPTY,
+    };
+    const char *before = "";
+
+    if (!b->docker->conf.read_only) {
         return;
     }
     buf_add(to, S(",\"Volumes\":{"));
-    value_quote(to, b->home);
-    buf_add(to, S(":{}"));
-    if (b->bind.len == 0) {
-        buf_addc(to, ',');
-        value_quote(to, b->docker->conf.work_dir);
-        buf_add(to, S(":{}"));
+    for (size_t i = 0; i < COUNTOF(folders); i++) {
+        if (folders[i].len > 0) {
+            buf_add(to, str_from(before));
+            value_quote(to, folders[i]);
+            buf_add(to, S(":{}"));
+            before = ",";
+        }
     }
     buf_addc(to, '}');
 }

@@ -208,8 +208,10 @@ static int create_failed(const struct http_answer *answer, const struct ctx *ctx
         return err_set(
             e, ERR_UNSUPPORTED,
             "the container engine cannot limit a sandbox's disk here: it needs overlay2 on "
-            "xfs with the mount option pquota. Leave disk out, or have the operator set "
-            "read_only = true below [docker]: then files are in memory, within the limit");
+            "xfs with the mount option pquota. Leave disk out%s",
+            b->is_podman ? ""
+                         : ", or have the operator set read_only = true below [docker]: then files "
+                           "are in memory, within the limit");
     }
     if (b->spec->gpu && said.len > 0 && memmem(said.p, said.len, "device driver", 13) != NULL) {
         return err_set(
@@ -325,6 +327,7 @@ struct box *docker_create(struct provider *p, const struct ctx *ctx, const struc
         return NULL;
     }
     body.instance = str_from(instance);
+    body.is_podman = facts.is_podman;
     if (make(d, ctx, &body, &image, &cid, e) < 0) {
         return NULL;
     }

@@ -55,7 +55,7 @@ struct engine_facts { /* of GET /info */
     struct str version, driver, cgroup, machine, system, options;
     int64_t cpus, memory;
     bool memory_limit, swap_limit, cpu_limit, pids_limit;
-    bool has_seccomp, is_rootless;
+    bool has_seccomp, is_rootless, is_podman;
 };
 
 struct docker {
@@ -172,6 +172,7 @@ struct body {
     struct str bind; /* folder of this machine for the work folder, or empty */
     struct str home; /* of a read-only root: where it is, and whose */
     uint32_t uid, gid;
+    bool is_podman; /* the engine */
     int64_t now;
 };
 
@@ -206,6 +207,8 @@ int docker_image_make(struct provider *p, const struct ctx *ctx, const struct im
 /* The name that the prepared image has, or would have. */
 int prepared_name(struct docker *d, const struct ctx *ctx, const struct image *of, struct str *out,
                   struct err *e) MUST_CHECK;
+/* Is this one of them? Podman names them with a registry before. */
+bool prepared_is(struct str tag);
 int image_prepare(struct docker *d, const struct ctx *ctx, const struct image *of, struct str name,
                   struct err *e) MUST_CHECK;
 

@@ -246,6 +246,10 @@ static void read_facts(const struct value *v, struct engine_facts *f)
                                             !str_ends(o->text, S("unconfined")));
         f->is_rootless = f->is_rootless || str_starts(o->text, S("name=rootless"));
     }
+    const struct value *logs = value_at(v, "Plugins.Log");
+    for (const struct value *l = logs != NULL ? logs->first : NULL; l != NULL; l = l->next) {
+        f->is_podman = f->is_podman || str_eq(l->text, S("k8s-file")); /* nobody else has that */
+    }
 }
 
 /* The lock is held. */

@@ -225,7 +225,7 @@ static int tell_image(const struct value *image, struct arena *a, image_info_fn 
     const struct value *tags = value_at(image, "RepoTags");
 
     for (const struct value *t = tags != NULL ? tags->first : NULL; t != NULL; t = t->next) {
-        bool is_ours = str_starts(t->text, S(PREPARED_REPO ":"));
+        bool is_ours = prepared_is(t->text);
         struct str of = value_member(value_at(image, "Labels"), S(LABEL_IMAGE));
         struct image_info info = {
             .name = t->text,

@@ -116,6 +116,21 @@ int prepared_name(struct docker *d, const struct ctx *ctx, const struct image *o
     return 0;
 }
 
+bool prepared_is(struct str tag)
+{
+    static const char *const before[] = {"", "docker.io/", "localhost/"};
+
+    for (size_t i = 0; i < COUNTOF(before); i++) {
+        struct str registry = str_from(before[i]);
+
+        if (str_starts(tag, registry) &&
+            str_starts(str_skip(tag, registry.len), S(PREPARED_REPO ":"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- who code is ------------------------------------------------------------------------- */
 
 struct person {
@@ -351,7 +366,36 @@ static int send_archive(const struct preparing *p, struct err *e)
 
 /* ---- the image ------------------------------------------------------------------------------ */
 
-static int make_helper(struct preparing *p, struct err *e)
+/* What the new image says of itself, beside what the image said: members of an object. */
+static void write_config(const struct preparing *p, struct buf *to)
+{
+    const struct person *who = &p->person;
+
+    buf_addf(to, "\"User\":\"%u:%u\"", who->uid, who->gid);
+    buf_add(to,
+            S(",\"StopSignal\":\"SIGTERM\",\"Healthcheck\":{\"Test\":[\"NONE\"]},\"WorkingDir\":"));
+    value_quote(to, p->d->conf.work_dir);
+    buf_add(to, S(",\"Env\":[\"TERM=dumb\",\"LANG=C.UTF-8\","));
+    value_quote(to, arena_printf(p->ctx->arena, "HOME=%.*s", STR_ARG(who->home)));
+    buf_addc(to, ',');
+    value_quote(to, arena_printf(p->ctx->arena, "USER=%.*s", STR_ARG(who->name)));
+    buf_addc(to, ']');
+}
+
+static void write_labels(const struct preparing *p, struct buf *to)
+{
+    buf_add(to, S("\"" LABEL_IMAGE "\":"));
+    value_quote(to, p->of->ref);
+    buf_add(to, S(",\"" LABEL_HOME "\":"));
+    value_quote(to, p->person.home);
+    buf_add(to, S(",\"" LABEL_USER "\":"));
+    value_quote(to, p->person.name);
+    buf_add(to, S(",\"" LABEL_WORK "\":"));
+    value_quote(to, p->d->conf.work_dir);
+}
+
+/* Once it is known who code is, the container can be all that the image is to be. */
+static int make_helper(struct preparing *p, bool is_whole, struct err *e)
 {
     char instance[DOCKER_ID_SIZE];
     struct buf body own_buf = {0};
@@ -363,10 +407,20 @@ static int make_helper(struct preparing *p, struct err *e)
     buf_init(&body, 64u << 10);
     buf_add(&body, S("{\"Image\":"));
     value_quote(&body, p->of->id);
-    buf_addf(&body,
-             ",\"Entrypoint\":[\"" AGENT_DIR "/boxinit\"],\"Cmd\":[],\"Labels\":{\"" LABEL_INSTANCE
-             "\":\"%s\",\"" LABEL_HELPER "\":\"1\"},\"HostConfig\":{\"NetworkMode\":\"none\"}}",
+    buf_add(&body, S(",\"Entrypoint\":[\"" AGENT_DIR "/boxinit\"],\"Cmd\":[],"));
+    if (is_whole) {
+        write_config(p, &body);
+        buf_addc(&body, ',');
+    } else {
+        buf_add(&body, S("\"User\":\"0:0\",")); /* the image's may be one that it does not know */
+    }
+    buf_addf(&body, "\"Labels\":{\"" LABEL_INSTANCE "\":\"%s\",\"" LABEL_HELPER "\":\"1\"",
              instance);
+    if (is_whole) {
+        buf_addc(&body, ',');
+        write_labels(p, &body);
+    }
+    buf_add(&body, S("},\"HostConfig\":{\"NetworkMode\":\"none\"}}"));
     struct http_req req = {.method = "POST",
                            .path = S("/containers/create"),
                            .type = "application/json",
@@ -380,31 +434,6 @@ static int make_helper(struct preparing *p, struct err *e)
                : err_set(e, ERR_PROTOCOL, "the engine tells no id of a new container");
 }
 
-/* The configuration of the new image: that of the image with these. */
-static void write_config(const struct preparing *p, struct buf *to)
-{
-    const struct person *who = &p->person;
-
-    buf_addf(to, "{\"User\":\"%u:%u\",\"Entrypoint\":[\"" AGENT_DIR "/boxinit\"],\"Cmd\":[]",
-             who->uid, who->gid);
-    buf_add(to,
-            S(",\"StopSignal\":\"SIGTERM\",\"Healthcheck\":{\"Test\":[\"NONE\"]},\"WorkingDir\":"));
-    value_quote(to, p->d->conf.work_dir);
-    buf_add(to, S(",\"Env\":[\"TERM=dumb\",\"LANG=C.UTF-8\","));
-    value_quote(to, arena_printf(p->ctx->arena, "HOME=%.*s", STR_ARG(who->home)));
-    buf_addc(to, ',');
-    value_quote(to, arena_printf(p->ctx->arena, "USER=%.*s", STR_ARG(who->name)));
-    buf_add(to, S("],\"Labels\":{\"" LABEL_IMAGE "\":"));
-    value_quote(to, p->of->ref);
-    buf_add(to, S(",\"" LABEL_HOME "\":"));
-    value_quote(to, who->home);
-    buf_add(to, S(",\"" LABEL_USER "\":"));
-    value_quote(to, who->name);
-    buf_add(to, S(",\"" LABEL_WORK "\":"));
-    value_quote(to, p->d->conf.work_dir);
-    buf_add(to, S(",\"" LABEL_HELPER "\":\"\",\"" LABEL_INSTANCE "\":\"\"}}"));
-}
-
 static int commit(const struct preparing *p, struct str name, struct err *e)
 {
     struct str tag;
@@ -413,7 +442,11 @@ static int commit(const struct preparing *p, struct str name, struct err *e)
     struct value *v = NULL;
 
     buf_init(&body, 64u << 10);
+    buf_add(&body, S("{\"Entrypoint\":[\"" AGENT_DIR "/boxinit\"],\"Cmd\":[],"));
     write_config(p, &body);
+    buf_add(&body, S(",\"Labels\":{\"" LABEL_HELPER "\":\"\",\"" LABEL_INSTANCE "\":\"\","));
+    write_labels(p, &body);
+    buf_add(&body, S("}}"));
     struct http_req req = {
         .method = "POST",
         .path = arena_printf(p->ctx->arena, "/commit?container=%.*s&repo=%.*s&tag=%.*s&pause=0",
@@ -448,7 +481,7 @@ static void drop_old(const struct preparing *p, struct str name)
         for (const struct value *t = tags != NULL ? tags->first : NULL; t != NULL; t = t->next) {
             struct http_answer answer;
 
-            if (!str_starts(t->text, S(PREPARED_REPO ":")) || str_eq(t->text, name) ||
+            if (!prepared_is(t->text) || str_ends(t->text, name) ||
                 image_check(t->text, &ignored) < 0) {
                 continue;
             }
@@ -460,26 +493,47 @@ static void drop_old(const struct preparing *p, struct str name)
     }
 }
 
+static int read_users(struct preparing *p, struct err *e)
+{
+    if (get_file(p, "/etc/passwd", &p->passwd, e) < 0 ||
+        get_file(p, "/etc/group", &p->group, e) < 0) {
+        return -1;
+    }
+    p->person = choose_person(p->d, p->of, p->passwd);
+    return 0;
+}
+
+/* Podman takes the image's configuration from the container and looks at no other: so another container, which is
+ * all of that, takes the first one's place. */
+static int make_whole(struct preparing *p, struct err *e)
+{
+    struct engine_facts facts;
+
+    if (engine_facts(p->d, p->ctx, &facts, e) < 0) {
+        return -1;
+    }
+    if (!facts.is_podman) {
+        return 0;
+    }
+    return container_remove(p->d, p->ctx, p->cid, e) < 0 ? -1 : make_helper(p, true, e);
+}
+
 int image_prepare(struct docker *d, const struct ctx *ctx, const struct image *of, struct str name,
                   struct err *e)
 {
     struct preparing p = {.d = d, .ctx = ctx, .of = of};
     struct err ignored;
+    int rc = -1;
 
-    if (make_helper(&p, e) < 0) {
-        return err_wrap(e, "cannot prepare the image \"%.*s\"", STR_ARG(str_head(of->ref, 100)));
-    }
-    int rc = get_file(&p, "/etc/passwd", &p.passwd, e);
-    if (rc == 0) {
-        rc = get_file(&p, "/etc/group", &p.group, e);
-    }
-    if (rc == 0) {
-        p.person = choose_person(d, of, p.passwd);
-        rc = send_archive(&p, e) < 0 ? -1 : commit(&p, name, e);
+    if (make_helper(&p, false, e) == 0 && read_users(&p, e) == 0 && make_whole(&p, e) == 0 &&
+        send_archive(&p, e) == 0) {
+        rc = commit(&p, name, e);
     }
     /* Also after a cancel: it would stay until the next sweep. */
     struct ctx last = {.arena = ctx->arena};
-    (void)!container_remove(d, rc < 0 ? &last : ctx, p.cid, &ignored);
+    if (p.cid.len > 0) {
+        (void)!container_remove(d, rc < 0 ? &last : ctx, p.cid, &ignored);
+    }
     if (rc < 0) {
         return err_wrap(e, "cannot prepare the image \"%.*s\"", STR_ARG(str_head(of->ref, 100)));
     }

@@ -335,6 +335,7 @@ static int complain(struct docker *d, const struct ctx *ctx, const struct docker
                     const struct relay *r, bool *again, struct err *e)
 {
     struct buf text own_buf = {0};
+    struct str rest;
 
     if (e->kind == ERR_CANCELLED || e->kind == ERR_TIMEOUT) {
         return -1;
@@ -346,7 +347,7 @@ static int complain(struct docker *d, const struct ctx *ctx, const struct docker
     *e = why;
     *again = true;
     buf_init(&text, COMPLAINT);
-    plain_text(str_head(buf_str(&r->said), COMPLAINT), &text);
+    plain_text(str_cut(str_trim(buf_str(&r->said)), '\n', &rest), &text);
     if (text.len > 0) {
         return err_set(e, ERR_UNREACHABLE, "its agent cannot be reached: %.*s",
                        STR_ARG(str_trim(buf_str(&text))));

@@ -48,7 +48,8 @@ static int sweep_one(void *arg, const struct value *row, struct err *e)
     struct sweeping *s = arg;
     struct str state = value_text(row, "State");
     struct str cid = value_text(row, "Id");
-    bool has_ended = str_eq(state, S("exited")) || str_eq(state, S("dead"));
+    bool has_ended =
+        str_eq(state, S("exited")) || str_eq(state, S("dead")) || str_eq(state, S("stopped"));
     bool is_left = str_eq(state, S("created")) && s->now - value_int(row, "Created") > MADE_OLD_S;
     struct err ignored;
 

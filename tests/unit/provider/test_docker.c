@@ -117,7 +117,8 @@ static struct engine_facts able(void)
         .cpus = 2, .memory_limit = true, .swap_limit = true, .cpu_limit = true, .pids_limit = true};
 }
 
-static struct value *body_of(struct arena *a, const struct docker *d, const struct box_spec *spec)
+static struct value *body_for(struct arena *a, const struct docker *d, const struct box_spec *spec,
+                              bool is_podman)
 {
     struct buf text own_buf = {0};
     struct engine_facts facts = able();
@@ -129,13 +130,20 @@ static struct value *body_of(struct arena *a, const struct docker *d, const stru
                      .uid = 7,
                      .gid = 8,
                      .home = S("/home/user"),
+                     .is_podman = is_podman,
                      .now = 5};
     struct err e;
 
+    facts.is_podman = is_podman;
     assert_ok(body_limits(d, &facts, &spec->limits, &b.limits, &e), &e);
     buf_init(&text, 1u << 20);
     body_write(&b, &text);
     return parsed(a, arena_cstr(a, buf_str(&text)));
+}
+
+static struct value *body_of(struct arena *a, const struct docker *d, const struct box_spec *spec)
+{
+    return body_for(a, d, spec, false);
 }
 
 static void a_container_is_hardened(void **state)
@@ -179,6 +187,60 @@ static void texts_of_callers_stay_texts(void **state)
     assert_str(value_at(v, "Env")->first->text, env[0]);
     assert_null(value_at(v, "User"));
     assert_str(value_member(value_at(v, "Labels"), S(LABEL_NAME)), spec.name);
+}
+
+static void a_read_only_root_has_its_writable_folders(void **state)
+{
+    struct arena a own_arena = {0};
+    struct docker d = provider();
+    const struct box_spec spec = {.id = S(ID), .name = S("n")};
+
+    (void)state;
+    arena_init(&a, 1u << 20);
+    d.conf.read_only = true;
+    struct value *v = body_of(&a, &d, &spec);
+    assert_true(value_bool(v, "HostConfig.ReadonlyRootfs"));
+    assert_true(str_ends(value_member(value_at(v, "HostConfig.Tmpfs"), S(AGENT_DIR "/run")),
+                         S(",uid=7,gid=8")));
+    assert_str(value_at(v, "Volumes")->first->key, S("/home/user"));
+    assert_str(value_at(v, "Volumes")->first->next->key, S("/app/results"));
+    assert_null(value_at(v, "Volumes")->first->next->next);
+    /* Podman's folders in memory cannot be the agent's own. */
+    v = body_for(&a, &d, &spec, true);
+    assert_str(value_at(v, "HostConfig.Tmpfs")->first->key, S("/tmp"));
+    assert_null(value_at(v, "HostConfig.Tmpfs")->first->next);
+    assert_str(value_at(v, "Volumes")->first->next->next->key, S(AGENT_DIR "/run"));
+}
+
+static void a_disk_in_memory_needs_an_owner(void **state)
+{
+    struct docker d = provider();
+    struct engine_facts facts = able();
+    const struct limits asked = {.disk_bytes = 1 << 20};
+    struct limits out;
+    struct err e;
+
+    (void)state;
+    d.conf.read_only = true;
+    assert_ok(body_limits(&d, &facts, &asked, &out, &e), &e);
+    assert_int_equal(out.disk_bytes, 1 << 20);
+    facts.is_podman = true;
+    assert_int_equal(body_limits(&d, &facts, &asked, &out, &e), -1);
+    assert_int_equal(e.kind, ERR_UNSUPPORTED);
+    d.defaults.disk_bytes = 1 << 20;
+    assert_ok(body_limits(&d, &facts, &(struct limits){0}, &out, &e), &e);
+    assert_int_equal(out.disk_bytes, 0); /* not kept, and not claimed */
+}
+
+static void prepared_images_are_known_by_any_engines_name(void **state)
+{
+    (void)state;
+    assert_true(prepared_is(S("anybox/agent:1")));
+    assert_true(prepared_is(S("docker.io/anybox/agent:1")));
+    assert_true(prepared_is(S("localhost/anybox/agent:1")));
+    assert_false(prepared_is(S("other/anybox/agent:1")));
+    assert_false(prepared_is(S("anybox/agents:1")));
+    assert_false(prepared_is(STR_EMPTY));
 }
 
 static void limits_are_kept_or_refused(void **state)
@@ -321,6 +383,9 @@ int main(void)
         cmocka_unit_test(quoted_text_comes_back),
         cmocka_unit_test(a_container_is_hardened),
         cmocka_unit_test(texts_of_callers_stay_texts),
+        cmocka_unit_test(a_read_only_root_has_its_writable_folders),
+        cmocka_unit_test(a_disk_in_memory_needs_an_owner),
+        cmocka_unit_test(prepared_images_are_known_by_any_engines_name),
         cmocka_unit_test(limits_are_kept_or_refused),
         cmocka_unit_test(archives_are_read_back),
         cmocka_unit_test(names_of_images),
