@@ -10,6 +10,7 @@
 #include "base/own.h"
 #include "base/path.h"
 #include "config/hosts_own.h"
+#include "config/json_file.h"
 #include "config/settings.h"
 #include "config/toml.h"
 
@@ -68,12 +69,14 @@ static void read_file(struct config *c, struct str path, bool must_exist)
     c->files = c->files.len > 0
                    ? arena_printf(&c->arena, "%.*s, %.*s", STR_ARG(c->files), STR_ARG(path))
                    : arena_str(&c->arena, path);
-    root = toml_parse(&scratch, path, text, &e);
+    bool is_json = str_ends(path, S(".json"));
+    root =
+        is_json ? json_file_parse(&scratch, path, text, &e) : toml_parse(&scratch, path, text, &e);
     if (root == NULL) {
         config_problem(c, &e);
         return;
     }
-    settings_from_file(c, path, root);
+    settings_from_file(c, path, root, is_json);
 }
 
 static void read_files(struct config *c, struct str named, struct str home)
@@ -189,6 +192,45 @@ static void choose_toolset(struct config *c, struct str flag)
     }
 }
 
+/* ---- which platform ------------------------------------------------------------ */
+
+static bool has_word(struct str list, struct str word)
+{
+    while (list.len > 0) {
+        if (str_eq(str_trim(str_cut(list, ',', &list)), word)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A platform is configured by its address, or meant by whoever wants its tools. */
+static void choose_platform(struct config *c)
+{
+    bool is_meant =
+        has_word(c->toolset, S("opensandbox")) || str_eq(c->default_provider, S("opensandbox"));
+    struct err e;
+
+    if (c->open_server.len > 0) {
+        c->elsewhere = is_set("OPENSANDBOX_SERVER")    ? S("OPENSANDBOX_SERVER")
+                       : is_set("OPEN_SANDBOX_DOMAIN") ? S("OPEN_SANDBOX_DOMAIN")
+                                                       : S("opensandbox.server");
+    } else if (is_meant) {
+        c->open_server = S("http://localhost:8080");
+    }
+    if (c->default_provider.len == 0) {
+        bool is_there = c->open_server.len > 0 && (c->elsewhere.len > 0 || is_meant);
+
+        c->default_provider = is_there ? S("opensandbox") : S("local");
+    }
+    if (!has_word(S("auto,direct,proxy"), c->open_connection)) {
+        (void)err_set(&e, ERR_INVALID,
+                      "opensandbox.connection must be auto, direct or proxy, not \"%.*s\"",
+                      STR_ARG(str_head(c->open_connection, 16)));
+        config_problem(c, &e);
+    }
+}
+
 /* ---- where things are ------------------------------------------------------------ */
 
 static struct str working_folder(struct arena *a, struct str home)
@@ -290,7 +332,7 @@ void config_load(struct config *c, const struct config_flags *flags)
     hosts_finish(c);
     settings_from_env(c);
     choose_toolset(c, flags->toolset);
-    c->not_yet = str_from(open_variable());
+    choose_platform(c);
     find_folders(c, home, flags->config_file);
     c->runtime_dir = config_env("XDG_RUNTIME_DIR");
     c->runtime_dir =

@@ -57,7 +57,9 @@ struct config {
     int64_t log_max_bytes; /* 10 MiB */
     int64_t log_backups;   /* 1 */
     /* [defaults] */
-    struct str default_provider; /* "local", with the configuration of an MCP Sandbox "docker" */
+    struct str default_provider; /* "local"; "docker", "opensandbox" where those are configured */
+    int64_t cleanup;             /* 1: boxes end when nobody uses them */
+    int64_t cleanup_s;           /* after so long; 0: as their provider's settings say */
     int64_t exec_timeout_s;      /* 0: a call that names none hands over after exec_window_s */
     int64_t exec_window_s;       /* 45; 0: it waits to the end */
     int64_t max_output_chars;    /* 20000 */
@@ -95,6 +97,15 @@ struct config {
     int64_t docker_prepull;       /* 1: and already when `anybox serve` starts */
     int64_t docker_mount;         /* 1: a folder of this machine is a box's work folder */
     struct str docker_mount_root; /* below this one; empty: data beside the configuration */
+    /* [opensandbox] */
+    struct str open_server; /* empty: no platform is configured */
+    struct str open_key;    /* a secret */
+    struct str open_image;
+    int64_t open_timeout_s;
+    int64_t open_auto_renew, open_delete;
+    struct str open_connection; /* "auto", "direct", "proxy" */
+    struct str open_work_dir, open_entrypoint;
+    int64_t open_create_s, open_request_s;
 
     struct str
         state_dir; /* $ANYBOX_HOME, $REMOTE_SANDBOX_MCP_HOME, $XDG_STATE_HOME/anybox, ~/.local/state/anybox */
@@ -104,8 +115,8 @@ struct config {
     struct str files;       /* the files that were read, for doctor: "a, b" */
     struct str file;        /* the one in which the operator would change something */
     struct str named_file;  /* that --config named, absolute; or empty */
-    struct str not_yet;     /* empty, or the variable that names a backend which this version
-                            * cannot reach: no local box is made by itself in its place */
+    struct str elsewhere;   /* empty, or what says that boxes are made elsewhere, such as a
+                             * variable: no local box is made by itself in their place */
     struct str problem;     /* empty, or the sentence that tools answer */
     struct str runtime_dir; /* $XDG_RUNTIME_DIR, absolute; or empty */
 

@@ -15,7 +15,7 @@ static const size_t texts[] = {
     offsetof(struct config, state_dir),     offsetof(struct config, folder),
     offsetof(struct config, program),       offsetof(struct config, files),
     offsetof(struct config, file),          offsetof(struct config, named_file),
-    offsetof(struct config, not_yet),       offsetof(struct config, problem),
+    offsetof(struct config, elsewhere),     offsetof(struct config, problem),
     offsetof(struct config, hosts_problem), offsetof(struct config, home),
     offsetof(struct config, runtime_dir),
 };

@@ -76,8 +76,18 @@
       "size at which the log file is renamed to <file>.1 and begun anew")                          \
     X("log.backups", INTEGER, log_backups, 0, 100, NO_ZERO, "1", "ANYBOX_LOG_BACKUPS",             \
       "full log files that are kept, as <file>.1, <file>.2 and so on; 0: none")                    \
-    X("defaults.provider", STRING, default_provider, 1, 64, NO_ZERO, "local",                      \
-      "ANYBOX_DEFAULTS_PROVIDER", "provider of a sandbox whose creator names none")                \
+    X("defaults.provider", STRING, default_provider, 0, 64, NO_ZERO, "",                           \
+      "ANYBOX_DEFAULTS_PROVIDER",                                                                  \
+      "provider of a sandbox whose creator names none; empty: docker with the configuration of "   \
+      "an MCP Sandbox, opensandbox where a server or its "                                         \
+      "toolset is configured, else local")                                                         \
+    X("defaults.cleanup", BOOLEAN, cleanup, 0, 1, NO_ZERO, "true", "ANYBOX_DEFAULTS_CLEANUP",      \
+      "whether sandboxes end by themselves when nobody uses them; an OpenSandbox platform ends "   \
+      "them in any case")                                                                          \
+    X("defaults.cleanup_after", SECONDS, cleanup_s, 60, INT32_TOP, ZERO, "0",                      \
+      "ANYBOX_DEFAULTS_CLEANUP_AFTER",                                                             \
+      "seconds without use after which a sandbox of any provider that makes them ends, unless "    \
+      "its creator says; 0: as local.idle and opensandbox.timeout say")                            \
     X("defaults.exec_timeout", SECONDS, exec_timeout_s, 1, INT32_TOP, ZERO, "0",                   \
       "ANYBOX_DEFAULTS_EXEC_TIMEOUT",                                                              \
       "seconds after which a command is ended that named no time-out; 0: it is handed over, see "  \
@@ -183,7 +193,41 @@
     X("docker.mount_root", PATH, docker_mount_root, 0, 4096, NO_ZERO, "",                          \
       "ANYBOX_DOCKER_MOUNT_ROOT",                                                                  \
       "folder for open_mount_directory; empty: data beside the file that --config names, else "    \
-      "~/anybox-data")
+      "~/anybox-data")                                                                             \
+    X("opensandbox.server", STRING, open_server, 0, 1024, NO_ZERO, "",                             \
+      "ANYBOX_OPENSANDBOX_SERVER, OPENSANDBOX_SERVER, OPEN_SANDBOX_DOMAIN",                        \
+      "where an OpenSandbox platform answers, such as http://localhost:8080; empty: there, where " \
+      "the toolset or the default provider is opensandbox, else there is none")                    \
+    X("opensandbox.api_key", SECRETS, open_key, 0, 4096, NO_ZERO, "",                              \
+      "ANYBOX_OPENSANDBOX_API_KEY, OPEN_SANDBOX_API_KEY", "the key of that server")                \
+    X("opensandbox.image", STRING, open_image, 0, 1024, NO_ZERO, "",                               \
+      "ANYBOX_OPENSANDBOX_IMAGE, OPENSANDBOX_DEFAULT_IMAGE",                                       \
+      "image of a sandbox there whose creator names none, such as python:3.12")                    \
+    X("opensandbox.timeout", SECONDS, open_timeout_s, 60, INT32_TOP, NO_ZERO, "600",               \
+      "ANYBOX_OPENSANDBOX_TIMEOUT, OPENSANDBOX_DEFAULT_TIMEOUT",                                   \
+      "seconds that a sandbox there lives without use; while it is used, its life is renewed")     \
+    X("opensandbox.auto_renew", BOOLEAN, open_auto_renew, 0, 1, NO_ZERO, "false",                  \
+      "ANYBOX_OPENSANDBOX_AUTO_RENEW",                                                             \
+      "whether use also renews the life of a sandbox whose creator gave a timeout")                \
+    X("opensandbox.delete_at_exit", BOOLEAN, open_delete, 0, 1, NO_ZERO, "false",                  \
+      "ANYBOX_OPENSANDBOX_DELETE_AT_EXIT",                                                         \
+      "whether sandboxes there are deleted when the process that made them ends")                  \
+    X("opensandbox.connection", STRING, open_connection, 0, 16, NO_ZERO, "auto",                   \
+      "ANYBOX_OPENSANDBOX_CONNECTION",                                                             \
+      "how sandboxes there are reached: direct, proxy (through the server), or auto: through the " \
+      "server where they cannot be reached directly")                                              \
+    X("opensandbox.work_dir", STRING, open_work_dir, 0, 4096, NO_ZERO, "/workspace",               \
+      "ANYBOX_OPENSANDBOX_WORK_DIR",                                                               \
+      "folder there that commands begin in, made when it is missing; the home folder where that "  \
+      "cannot be")                                                                                 \
+    X("opensandbox.entrypoint", LIST, open_entrypoint, 0, 4096, NO_ZERO, "",                       \
+      "ANYBOX_OPENSANDBOX_ENTRYPOINT",                                                             \
+      "program of a sandbox there and its arguments; empty: tail, -f, /dev/null")                  \
+    X("opensandbox.create_timeout", SECONDS, open_create_s, 1, 86400, NO_ZERO, "300",              \
+      "ANYBOX_OPENSANDBOX_CREATE_TIMEOUT",                                                         \
+      "seconds that making a sandbox there may take, with the pull of its image")                  \
+    X("opensandbox.request_timeout", SECONDS, open_request_s, 1, 3600, NO_ZERO, "30",              \
+      "ANYBOX_OPENSANDBOX_REQUEST_TIMEOUT", "seconds that the server may take for anything else")
 
 #define ROW(key, type, field, min, max, zero, fallback, env, help)                                 \
     {key, offsetof(struct config, field), min, max, fallback, env, SETTING_##type, zero},

@@ -8,7 +8,9 @@
 /* What a setting accepts: kept by problem_add() as the first of several problems. */
 void settings_defaults(struct config *c);
 /* Every key of a parsed file into *c. What is wrong is left out and goes to `problem`. */
-void settings_from_file(struct config *c, struct str file, const struct toml_value *root);
+/* A lenient file may have keys that mean nothing here. */
+void settings_from_file(struct config *c, struct str file, const struct toml_value *root,
+                        bool is_lenient);
 /* Every setting's variables; empty ones count as unset. */
 void settings_from_env(struct config *c);
 

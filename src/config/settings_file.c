@@ -211,6 +211,12 @@ static const struct alias {
     {"server.reset_all_containers", NULL, 1},
     {"auth.default_user_id", NULL, 1},
     {"auth.user_sandbox_limit", NULL, 1},
+    {"opensandbox.server_url", "opensandbox.server", 1},
+    {"opensandbox.default_image", "opensandbox.image", 1},
+    {"opensandbox.default_timeout", "opensandbox.timeout", 1},
+    {"opensandbox.max_concurrent_sandboxes", "local.max_boxes", 1},
+    {"opensandbox.auto_cleanup", "defaults.cleanup", 1},
+    {"opensandbox.cleanup_after_minutes", "defaults.cleanup_after", 60},
     {"server.apiKey", "http.keys", 1},
     {"server.name", NULL, 1},
     {"server.version", NULL, 1},
@@ -262,6 +268,16 @@ static bool has_section(struct str name)
     return alias_of(name, STR_EMPTY) != NULL;
 }
 
+static bool is_known(struct str section, struct str name)
+{
+    for (size_t i = 0; i < n_settings; i++) {
+        if (str_eq(section_of(&settings[i]), section) && str_eq(name_of(&settings[i]), name)) {
+            return true;
+        }
+    }
+    return alias_of(section, name) != NULL;
+}
+
 static int read_key(struct config *c, struct str file, struct str section,
                     const struct toml_value *v, struct err *e)
 {
@@ -282,7 +298,7 @@ static int read_key(struct config *c, struct str file, struct str section,
         return fail_key(v, section, file, e);
     }
     /* Keys that only MCP Sandbox knows: this is its configuration, and its boxes are containers. */
-    if (str_starts(str_from(alias->key), S("docker.")) && str_eq(c->default_provider, S("local"))) {
+    if (str_starts(str_from(alias->key), S("docker.")) && c->default_provider.len == 0) {
         c->default_provider = S("docker");
     }
     if (set_alias(c, file, alias, v, e) < 0) {
@@ -291,7 +307,8 @@ static int read_key(struct config *c, struct str file, struct str section,
     return 0;
 }
 
-void settings_from_file(struct config *c, struct str file, const struct toml_value *root)
+void settings_from_file(struct config *c, struct str file, const struct toml_value *root,
+                        bool is_lenient)
 {
     struct err e;
 
@@ -302,6 +319,9 @@ void settings_from_file(struct config *c, struct str file, const struct toml_val
         }
         if (str_eq(v->key, S("tool"))) {
             tools_from_file(c, file, v);
+            continue;
+        }
+        if (is_lenient && (v->type != TOML_TABLE || !has_section(v->key))) {
             continue;
         }
         if (v->type != TOML_TABLE) {
@@ -320,6 +340,9 @@ void settings_from_file(struct config *c, struct str file, const struct toml_val
             continue;
         }
         for (const struct toml_value *item = v->first; item != NULL; item = item->next) {
+            if (is_lenient && !is_known(v->key, item->key)) {
+                continue;
+            }
             if (read_key(c, file, v->key, item, &e) < 0) {
                 config_problem(c, &e);
             }

@@ -28,6 +28,7 @@
 #include "core/output.h"
 #include "provider/docker_conf.h"
 #include "provider/hosts.h"
+#include "provider/platform.h"
 
 #define SWEEP_EVERY_MS 60000
 #define ENDED_KEPT_MS  (24ll * 60 * 60 * 1000)
@@ -64,7 +65,7 @@ static struct limits local_defaults(const struct config *c)
         .pids = (int32_t)c->pids,
         .open_files = (int32_t)c->open_files,
         .lifetime_s = (int32_t)c->lifetime_s,
-        .idle_s = (int32_t)c->idle_s,
+        .idle_s = c->cleanup != 0 ? (int32_t)c->idle_s : 0,
     };
 }
 
@@ -156,7 +157,7 @@ static struct limits docker_defaults(const struct config *c)
         .pids = (int32_t)c->docker_pids,
         .open_files = (int32_t)c->docker_open_files,
         .lifetime_s = (int32_t)c->docker_lifetime_s,
-        .idle_s = (int32_t)c->docker_idle_s,
+        .idle_s = c->cleanup != 0 ? (int32_t)c->docker_idle_s : 0,
     };
 }
 
@@ -197,10 +198,39 @@ static struct provider *open_docker(const struct config *config, struct err *e)
     return ops->open(&conf, e);
 }
 
+/* The platform of the configuration; NULL: there is none. */
+static struct provider *open_platform(const struct config *config, struct err *e)
+{
+    const struct provider_ops *ops = provider_type(S("opensandbox"));
+    struct platform platform = {
+        .server = config->open_server,
+        .api_key = config->open_key,
+        .image = config->open_image,
+        .entrypoint = config->open_entrypoint,
+        .work_dir = config->open_work_dir,
+        .timeout_s = (int32_t)config->open_timeout_s,
+        .create_s = (int32_t)config->open_create_s,
+        .request_s = (int32_t)config->open_request_s,
+        .way = str_eq(config->open_connection, S("direct"))  ? PLATFORM_DIRECT
+               : str_eq(config->open_connection, S("proxy")) ? PLATFORM_PROXY
+                                                             : PLATFORM_AUTO,
+        .auto_renew = config->open_auto_renew != 0,
+        .delete_at_exit = config->open_delete != 0,
+    };
+    struct provider_conf conf = {
+        .name = S("opensandbox"),
+        .state_dir = config->state_dir,
+        .config_file = config->file,
+        .platform = &platform,
+    };
+
+    return ops != NULL && config->open_server.len > 0 ? ops->open(&conf, e) : NULL;
+}
+
 struct boxes *boxes_new(const struct config *config, struct store *store, struct err *e)
 {
-    struct provider *(*const opens[])(const struct config *, struct err *) = {open_local, open_ssh,
-                                                                              open_docker};
+    struct provider *(*const opens[])(const struct config *, struct err *) = {
+        open_local, open_ssh, open_docker, open_platform};
     struct provider *opened[COUNTOF(opens)];
     struct err why = {0};
     size_t n = 0;

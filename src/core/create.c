@@ -145,6 +145,9 @@ struct box *create_start(struct boxes *bs, const struct ctx *ctx, const struct b
 
     order.id = row->id;
     order.name = row->name;
+    if (order.limits.idle_s == 0 && bs->config->cleanup != 0) {
+        order.limits.idle_s = (int32_t)bs->config->cleanup_s;
+    }
     if (p != NULL) {
         box = provider_create(p, ctx, &order, e);
     }

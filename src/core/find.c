@@ -289,12 +289,11 @@ static struct box *make_default(struct boxes *bs, const struct ctx *ctx, struct 
 /* Whoever configured another machine does not expect commands to run on this one. */
 static int refuse_other(const struct config *c, struct err *e)
 {
-    if (c->not_yet.len > 0) {
-        return err_set(e, ERR_UNSUPPORTED,
-                       "%.*s is set, but this version of anybox cannot reach that backend yet, and "
-                       "it does not run your commands on this machine instead unless asked: call "
-                       "create_sandbox for a local sandbox, or unset the variable",
-                       STR_ARG(c->not_yet));
+    if (c->elsewhere.len > 0) {
+        return err_set(e, ERR_NOT_FOUND,
+                       "there is no sandbox yet: call create_sandbox, which makes one on the "
+                       "OpenSandbox platform (%.*s), or on this machine with provider=local",
+                       STR_ARG(c->elsewhere));
     }
     if (c->hosts_problem.len > 0) {
         return err_set(e, ERR_INVALID,

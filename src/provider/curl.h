@@ -20,6 +20,24 @@
     X(easy_strerror)                                                                               \
     X(easy_send)                                                                                   \
     X(easy_recv)                                                                                   \
+    X(easy_reset)                                                                                  \
+    X(easy_pause)                                                                                  \
+    X(multi_init)                                                                                  \
+    X(multi_cleanup)                                                                               \
+    X(multi_add_handle)                                                                            \
+    X(multi_remove_handle)                                                                         \
+    X(multi_setopt)                                                                                \
+    X(multi_perform)                                                                               \
+    X(multi_poll)                                                                                  \
+    X(multi_info_read)                                                                             \
+    X(mime_init)                                                                                   \
+    X(mime_free)                                                                                   \
+    X(mime_addpart)                                                                                \
+    X(mime_name)                                                                                   \
+    X(mime_filename)                                                                               \
+    X(mime_type)                                                                                   \
+    X(mime_data)                                                                                   \
+    X(mime_data_cb)                                                                                \
     X(slist_append)                                                                                \
     X(slist_free_all)
 

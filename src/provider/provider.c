@@ -62,6 +62,10 @@ struct box *provider_create(struct provider *p, const struct ctx *ctx, const str
             STR_ARG(p->name));
         return NULL;
     }
+    if ((spec->n_egress > 0 || spec->volumes.len > 0) && !p->ops->factory->takes_more) {
+        (void)lacks(p, e, "take network_policy and volumes; leave them out, or use opensandbox");
+        return NULL;
+    }
     return p->ops->factory->create(p, ctx, spec, e);
 }
 

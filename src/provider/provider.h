@@ -38,6 +38,7 @@ struct provider;
 struct box;
 struct ssh_hosts;
 struct docker_conf;
+struct platform;
 
 /* ---- bytes in motion ---------------------------------------------------- */
 
@@ -86,9 +87,15 @@ struct box_spec {
     struct str image; /* rootfs, image or template; empty: the provider's default */
     struct limits limits;
     enum network network;
+    bool network_said;     /* the creator chose it; else the provider's own way will do */
     const struct str *env; /* "KEY=value" */
     size_t n_env;
     bool gpu; /* it is to see the machine's GPUs */
+    /* For factory_ops.takes_more only: names that code in the box may reach (others not), and
+     * volumes as the backend takes them, a JSON array. */
+    const struct str *egress;
+    size_t n_egress;
+    struct str volumes;
 };
 
 enum box_state {
@@ -396,6 +403,7 @@ struct meter_ops {
 /* Boxes that are made to order. A provider without it only knows the boxes that
  * its configuration names. */
 struct factory_ops {
+    bool takes_more; /* egress and volumes of struct box_spec */
     struct box *(*create)(struct provider *p, const struct ctx *ctx, const struct box_spec *spec,
                           struct err *e);
     /* Gone already is success, and what it left is removed. The handle stays valid until
@@ -437,6 +445,7 @@ struct provider_conf {
     bool once;                        /* for one command: nothing is begun that only others need */
     const struct ssh_hosts *ssh;      /* provider/hosts.h: for the ssh provider, else NULL */
     const struct docker_conf *docker; /* provider/docker_conf.h: for the docker provider */
+    const struct platform *platform;  /* provider/platform.h: for opensandbox, else NULL */
 };
 
 struct provider_ops {

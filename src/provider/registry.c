@@ -5,6 +5,7 @@
 #    include "provider/local/local.h"
 #endif
 #include "provider/docker/docker.h"
+#include "provider/opensandbox/opensandbox.h"
 #include "provider/ssh/ssh.h"
 
 const struct provider_ops *const provider_types[] = {
@@ -12,8 +13,7 @@ const struct provider_ops *const provider_types[] = {
 #if HAVE_LOCAL
     &local_ops,
 #endif
-    &ssh_ops,
-    NULL,
+    &opensandbox_ops, &ssh_ops, NULL,
 };
 
 const struct provider_ops *provider_type(struct str type)

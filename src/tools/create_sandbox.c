@@ -1,6 +1,8 @@
 /* create_sandbox.c - a box to order; takes and answers the union of what the seeds do. */
 #include <math.h>
 
+#include "base/buf.h"
+#include "json/js.h"
 #include "tools/answer.h"
 #include "tools/rows.h"
 
@@ -16,6 +18,14 @@ struct args {
     double cpus;
     int64_t pids, open_files, idle;
     bool gpu, reuse;
+    struct str_list egress;
+    struct object_list volumes;
+};
+
+/* A volume of a platform: what it is, and where it is mounted. */
+struct volume {
+    struct str name, mount_path, sub_path, host_path, claim;
+    bool read_only;
 };
 
 static enum network network_of(struct str word)
@@ -39,6 +49,57 @@ static int check(const struct args *args, struct err *e)
     return 0;
 }
 
+static int check_volume(const struct volume *v, struct err *e)
+{
+    if (v->name.len == 0 || v->mount_path.len == 0) {
+        return err_set(e, ERR_INVALID, "volumes: each has a name and a mount_path");
+    }
+    if ((v->host_path.len > 0) == (v->claim.len > 0)) {
+        return err_set(e, ERR_INVALID,
+                       "volumes: \"%.*s\" needs either host_path, a folder of the platform's "
+                       "machine, or claim, a named volume",
+                       STR_ARG(str_head(v->name, 64)));
+    }
+    return 0;
+}
+
+static json_t *volume_of(const struct volume *v)
+{
+    json_t *o = json_object();
+    json_t *at = json_object();
+
+    answer_str(o, "name", v->name);
+    answer_str(o, "mountPath", v->mount_path);
+    answer_str_if(o, "subPath", v->sub_path);
+    (void)json_object_set_new(o, "readOnly", json_boolean(v->read_only));
+    answer_str(at, v->claim.len > 0 ? "claimName" : "path",
+               v->claim.len > 0 ? v->claim : v->host_path);
+    (void)json_object_set_new(o, v->claim.len > 0 ? "pvc" : "host", at);
+    return o;
+}
+
+/* As the platform takes them, a text in the arena. */
+static int add_volumes(struct call *c, const struct args *args, struct box_order *order,
+                       struct err *e)
+{
+    json_t *list own_json = json_array();
+    struct buf text own_buf = {0};
+    const struct volume *v = args->volumes.items;
+
+    for (size_t i = 0; i < args->volumes.n; i++) {
+        if (check_volume(&v[i], e) < 0) {
+            return -1;
+        }
+        (void)json_array_append_new(list, volume_of(&v[i]));
+    }
+    if (args->volumes.n > 0) {
+        buf_init(&text, 1u << 20);
+        js_dump(list, &text);
+        order->spec.volumes = arena_str(c->ctx->arena, buf_str(&text));
+    }
+    return 0;
+}
+
 static struct box_order order_of(const struct args *args)
 {
     return (struct box_order){
@@ -49,6 +110,9 @@ static struct box_order order_of(const struct args *args)
             {
                 .image = str_trim(args->image),
                 .network = network_of(args->network),
+                .network_said = args->network.len > 0,
+                .egress = args->egress.items,
+                .n_egress = args->egress.n,
                 .env = args->env.items,
                 .n_env = args->env.n,
                 .gpu = args->gpu,
@@ -98,7 +162,7 @@ static int run(struct call *c, const void *given, json_t **out, struct err *e)
     struct box_view view = {0};
     bool reused = false;
 
-    if (check(args, e) < 0) {
+    if (check(args, e) < 0 || add_volumes(c, args, &order, e) < 0) {
         return -1;
     }
     if (boxes_create(c->services->boxes, c->ctx, c->scope, &order, &view, &reused, e) < 0) {
@@ -110,6 +174,25 @@ static int run(struct call *c, const void *given, json_t **out, struct err *e)
 }
 
 static const char *const networks[] = {"none", "internet", "host", NULL};
+
+#define VOLUME_TEXT(field, text)                                                                   \
+    {                                                                                              \
+        .name = #field, .type = PARAM_STRING, .offset = offsetof(struct volume, field),            \
+        .max = 4096, .help = text                                                                  \
+    }
+static const struct param volume_fields[] = {
+    VOLUME_TEXT(name, "of the volume"),
+    VOLUME_TEXT(mount_path, "where it is in the sandbox"),
+    VOLUME_TEXT(sub_path, "a folder of it"),
+    VOLUME_TEXT(host_path, "a folder of the platform's machine"),
+    VOLUME_TEXT(claim, "a named volume"),
+    {
+        .name = "read_only",
+        .type = PARAM_BOOLEAN,
+        .offset = offsetof(struct volume, read_only),
+        .help = "nothing is written to it",
+    },
+};
 
 static const struct param params[] = {
     {
@@ -203,9 +286,26 @@ static const struct param params[] = {
         .name = "network",
         .type = PARAM_STRING,
         .offset = offsetof(struct args, network),
-        .fallback_text = "none",
         .choices = networks,
-        .help = "what it can reach; host only if allowed",
+        .help = "what it can reach; local: none unless said, host only if allowed",
+    },
+    {
+        .name = "egress",
+        .type = PARAM_STRINGS,
+        .offset = offsetof(struct args, egress),
+        .hidden = true,
+        .max = 253,
+        .help = "opensandbox: names that alone may be reached, such as *.pypi.org",
+    },
+    {
+        .name = "volumes",
+        .type = PARAM_OBJECTS,
+        .offset = offsetof(struct args, volumes),
+        .hidden = true,
+        .fields = volume_fields,
+        .n_fields = COUNTOF(volume_fields),
+        .fields_size = sizeof(struct volume),
+        .help = "opensandbox: volumes to mount",
     },
     {
         .name = "reuse",

@@ -54,7 +54,7 @@ int decode_string(const struct param *p, const json_t *v, struct arena *a, struc
     if (check_text(p, text, e) < 0) {
         return -1;
     }
-    if (text.len == 0 && p->fallback_text != NULL) {
+    if (text.len == 0 && (p->fallback_text != NULL || (p->choices != NULL && !p->required))) {
         return 0; /* old clients send "" for what they leave open */
     }
     if (p->choices != NULL) {

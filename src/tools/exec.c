@@ -153,7 +153,7 @@ static int run_to_end(struct run *r, struct box *b, struct str box_id, const str
     while (r->result.end == EXEC_RUNNING) {
         int64_t now = clock_mono_ms();
 
-        if (r->req.window_ms == 0) {
+        if (r->req.window_ms == 0 && !r->req.keep) {
             return err_set(e, ERR_BUG, "the command was left running though nobody asked for that");
         }
         if (r->over_ms > 0 && now >= r->over_ms) {

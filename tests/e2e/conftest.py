@@ -15,6 +15,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import dockerd  # noqa: E402
+import opensandbox_server  # noqa: E402
 import schema  # noqa: E402
 import ssh_servers  # noqa: E402
 from host import IS_ROOT, TIERS, Host, Install, Tier, use_own_etc  # noqa: E402
@@ -38,7 +39,8 @@ def pytest_generate_tests(metafunc):
     chosen = metafunc.config.getoption("--tier")
     if "place" in metafunc.fixturenames:
         pairs = [(p, t) for p in PLACES for t in (TIERS if p in EVERY_TIER else TIERS[:1])
-                 if chosen in (None, t)]
+                 if chosen in (None, t) and
+                 (metafunc.config.getoption("--long") or p not in getattr(metafunc.module, "LONG_PLACES", ()))]
         metafunc.parametrize(("place", "tier"), pairs, indirect=True)
     elif "tier" in metafunc.fixturenames:
         everyone = metafunc.definition.get_closest_marker("every_tier")
@@ -133,7 +135,7 @@ def box(client):
 @pytest.fixture
 def place(host, request):
     name = request.param
-    fixture = "world" if name.startswith("ssh") else "engine" if name == "docker" else None
+    fixture = "world" if name.startswith("ssh") else {"docker": "engine", "opensandbox": "platform"}.get(name)
     needs = request.getfixturevalue(fixture) if fixture else None
     with PLACES[name](host, needs) as client:
         yield client
@@ -155,6 +157,25 @@ def engine(session_folder, install):
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture(scope="module")
+def platforms():
+    made = opensandbox_server.Platform()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def platform(platforms):
+    """The stand-in of an OpenSandbox platform, without quirks; no sandbox outlives its test."""
+    platforms.quirks = opensandbox_server.Quirks()
+    yield platforms
+    platforms.quirks = opensandbox_server.Quirks()
+    for sandbox in list(platforms.sandboxes.values()):
+        platforms.remove(sandbox)
 
 
 @pytest.fixture(scope="module")

@@ -67,11 +67,25 @@ def docker(host, engine):
         shutil.rmtree(host.home / "outputs", ignore_errors=True)  # for as long as the box is there
 
 
+@contextlib.contextmanager
+def opensandbox(host, platform):
+    """A sandbox of the stand-in platform, which begins in its own home folder."""
+    host.pool.update(OPENSANDBOX_SERVER=platform.url, OPEN_SANDBOX_API_KEY=platform.key,
+                     OPENSANDBOX_DEFAULT_IMAGE="python:3.12", ANYBOX_SERVER_TOOLSET="default",
+                     ANYBOX_OPENSANDBOX_WORK_DIR=platform.nowhere)
+    client = host.server()
+    made = client.tool("create_sandbox", name="work")
+    client.name, client.provider, client.box_id = "work", "opensandbox", made["sandbox_id"]
+    client.home, client.work, client.user = made["home"], made["work_dir"], platform.user
+    yield client
+
+
 PLACES = {
     "local": local,
     "ssh": ssh('agent = "never"'),
     "ssh-agent": ssh(waits=True),
     "docker": docker,
+    "opensandbox": opensandbox,
 }
 
 # Each kind of user makes boxes in another way; to a host everybody comes alike.

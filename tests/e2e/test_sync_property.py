@@ -17,6 +17,7 @@ from mcp_client import ToolFailed
 from test_transfers import check, finished, has_agent, workers
 
 POOL = 0
+LONG_PLACES = ("opensandbox",)  # of provider/shell.h there is an SSH host as well
 ENV = {"REMOTE_SANDBOX_INLINE_SYNC_MAX_FILES": "1000000", "REMOTE_SANDBOX_INLINE_SYNC_MAX_BYTES": "1t"}
 
 
@@ -43,7 +44,7 @@ def rounds(request):
 
 def far_root(host, client):
     """The folder that a box's commands begin in, as the tests see it."""
-    if client.provider == "ssh":
+    if client.provider in ("ssh", "opensandbox"):
         return client.work
     if os.geteuid() != 0:
         pytest.skip("only root can look into a box from outside")
@@ -194,6 +195,10 @@ def kill_far(host, client, world, seen):
     if client.provider == "ssh":
         world.server.signal_all(signal.SIGKILL)
         return
+    if client.provider == "opensandbox":
+        for sandbox in world.sandboxes.values():
+            sandbox.signal_all(signal.SIGKILL)
+        return
     inside = processes_beside(client.init) if client.provider == "docker" else host.install.box_processes()
     for pid in inside:
         if pid_inside(pid) not in (None, 1):
@@ -207,7 +212,8 @@ def cancel(_host, client, _world, seen):
 
 @pytest.mark.parametrize("death", [kill_worker, kill_server, kill_far, cancel])
 def test_what_dies_in_the_middle_is_gone_on_with(place, host, request, dice, rounds, death):
-    world = request.getfixturevalue("world") if place.provider == "ssh" else None
+    needs = {"ssh": "world", "opensandbox": "platform"}.get(place.provider)
+    world = request.getfixturevalue(needs) if needs else None
     near = host.project / "tree"
     gardener = heavy(host, dice, near)
     far = os.path.join(far_root(host, place), "tree")

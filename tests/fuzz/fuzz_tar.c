@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "provider/ssh/tar.h"
+#include "provider/tar.h"
 
 static int each(void *arg, const struct tree_entry *entry, struct err *e)
 {

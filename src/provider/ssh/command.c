@@ -3,13 +3,13 @@
 #include <string.h>
 
 #include "agent/proto.h"
-#include "base/utf8.h"
+#include "provider/kept.h"
 
 #define KEEPER_SLACK_S 3 /* the host's clock runs out after ours, which knows better what to do */
 #define GRACE_S        2
 
 /* Below sshd bash reads ~/.bashrc, which the login shell has done already. */
-#define BASH "bash --norc"
+#define BASH KEPT_BASH
 
 /* One word for sh, fish and csh alike. They differ in what a backslash, a newline and an
  * exclamation mark mean inside quotes: those become what printf's %b reads. */
@@ -83,83 +83,6 @@ static void add_keeper(struct buf *script, long long seconds)
              seconds);
 }
 
-/* At most 120 bytes of it on one line. */
-static struct str command_head(struct str command)
-{
-    size_t n = 0;
-
-    command = str_head(str_trim(command), 120);
-    while (n < command.len && (unsigned char)command.p[n] >= 32 && command.p[n] != 127) {
-        n++;
-    }
-    return utf8_head(command, n);
-}
-
-static bool is_plain_id(struct str id)
-{
-    for (size_t i = 0; i < id.len; i++) {
-        if (!(id.p[i] >= '0' && id.p[i] <= '9') && !(id.p[i] >= 'a' && id.p[i] <= 'f')) {
-            return false;
-        }
-    }
-    return id.len > 0;
-}
-
-/*
- * The command as a child of this shell, which stays to tell how it ended. What it prints goes
- * through "tee" into files, and to us as long as we are there; see exec_req.keep. A disk that takes no
- * more (tee names the file then) costs output and never the command or its end, whose place is
- * taken at the start. The folder goes when
- * the command took no time and our end of the connection still stands, else we remove it once we
- * have the result. Where no folder can be made, the command runs as any other.
- *
- * A first call waits for this, so a command that takes no time costs few processes: what the
- * files say is written beside it, and where nobody will read its status there is none. To fork
- * takes about as long as the two tees need for their last bytes; only then it sleeps.
- */
-static void add_kept(struct buf *script, const struct exec_req *req)
-{
-    int n = (int)req->id.len;
-    const char *id = req->id.p;
-
-    buf_add(script, S("x="));
-    buf_add_quoted(script, req->command);
-    buf_addf(script,
-             ";h=$HOME/" KEPT_HOME ";k=$h/%.*s;if (umask 077;command -v tee&&"
-             "{ mkdir -p \"$k\"||mkdir -p \"$k\";}&&"
-             "{ mkfifo \"$k/o\" \"$k/e\"&&printf %%160s '' >\"$k/status.new\"&&"
-             "printf %%48s '' >\"$k/gaps\"||{ rm -rf \"$k\";false;};}) >/dev/null 2>&1;then "
-             "v() { trap '' PIPE;{ m=$(tee \"$k/$1\" 2>&1 >&3)||cat >/dev/null;} <\"$k/$2\" 3>&1;"
-             "case $m in *\"$k/$1\"*) echo some 1<>\"$k/gaps\";;esac;: >\"$k/$2.done\";};"
-             "(umask 077;v stdout o 2>/dev/null) & (umask 077;v stderr e >&2 2>/dev/null) & ",
-             n, id);
-    /* Of a line of /proc/PID/stat: the parent and the time of birth. */
-    buf_addf(script,
-             "q() { { read -r b </proc/$$/stat;} 2>/dev/null&&{ set -- $1 ${b##*) };shift $1;"
-             "r=$1;}||r=$(ps -o $2= -p $$|tr -s \" \" _);};p=$PPID;"
-             "(umask 077;q 20 lstart;echo \"%.*s $$ $r\" >\"$k/job\";"
-             "printf \"%%s\\n\" \"%.*s 0 $(date +%%s) exec\" \"$k/stdout\" \"$PWD\" ",
-             n, id, n, id);
-    buf_add_quoted(script, command_head(req->command));
-    buf_addf(script,
-             " >\"$k/s\";mv \"$k/s\" \"$k/started\") >/dev/null 2>&1 & w=$!;"
-             "s=${BASH_VERSION:+" BASH "};"
-             "{ ${s:-sh} -c \"$x\" >\"$k/o\" 2>\"$k/e\";} 2>\"$k/said\";c=$?;i=0;wait $w;"
-             "while [ $i -lt 40 ]&&{ [ ! -f \"$k/o.done\" ]||[ ! -f \"$k/e.done\" ];};do "
-             "if [ $i -lt 10 ];then (:);else sleep 0.01 2>/dev/null||sleep 1;fi;i=$((i+1));done;"
-             "g=0;w=exit;[ $c -gt 128 ]&&[ -s \"$k/said\" ]&&{ g=$((c-128));w=signal;};q 2 ppid;"
-             "if [ ${SECONDS:-9} -lt 2 ]&&[ ! -f \"$k/left\" ]&&[ \"$r\" = \"$p\" ];then "
-             "rm -rf \"$k\" 2>/dev/null;rmdir \"$h\" \"${h%%/*}\" >/dev/null 2>&1 & else ");
-    buf_addf(script,
-             "n=$(date +%%s);read -r b b t b <\"$k/started\";"
-             "echo \"%.*s $w $c $g $n\" 1<>\"$k/status.new\";mv -f \"$k/status.new\" \"$k/status\";"
-             "rm -f \"$k/o\" \"$k/e\" \"$k/o.done\" \"$k/e.done\" \"$k/said\";"
-             "q 2 ppid;[ $((n-t)) -lt 2 ]&&[ ! -f \"$k/left\" ]&&[ \"$r\" = \"$p\" ]&&"
-             "{ rm -rf \"$k\";rmdir \"$h\" \"${h%%/*}\";} 2>/dev/null;fi;"
-             "[ $g -gt 0 ]&&{ ulimit -c 0;kill -$g $$;};exit $c;fi;eval \"$x\"",
-             n, id);
-}
-
 static int add_script(struct buf *script, const struct facts *facts, const struct exec_req *req,
                       const char *mark, struct err *e)
 {
@@ -182,8 +105,8 @@ static int add_script(struct buf *script, const struct facts *facts, const struc
         }
         return 0;
     }
-    if (req->keep && is_plain_id(req->id)) {
-        add_kept(script, req);
+    if (req->keep && kept_is_id(req->id)) {
+        kept_add(script, req);
         return 0;
     }
     buf_add(script, S("eval "));

@@ -2,7 +2,7 @@
 #ifndef PROVIDER_SSH_TREES_H
 #define PROVIDER_SSH_TREES_H
 
-#include "provider/ssh/shell.h"
+#include "provider/shell.h"
 
 int ssh_tree_list(struct box *b, const struct ctx *ctx, const struct tree_req *req,
                   tree_entry_fn *each, void *arg, struct tree_facts *out, struct err *e);
@@ -12,18 +12,6 @@ int ssh_tree_get(struct box *b, const struct ctx *ctx, struct str root, const st
                  size_t n, const struct tree_sink *to, struct err *e);
 int ssh_tree_prune(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
                    size_t n, struct prune_result *out, struct err *e);
-
-/* Paths as the input of a script: "./" before and a NUL behind each. */
-struct path_feed {
-    const struct str *paths;
-    size_t n, next;
-    bool backwards;
-    struct buf some;
-};
-struct source path_feed_source(struct path_feed *f);
-
-/* Whether the host has GNU's find, tar, mv and rm: asked once. 1, 0, or -1. */
-int ssh_tree_has_tools(struct box *b, const struct ctx *ctx, struct err *e) MUST_CHECK;
 
 /* trees_sftp.c: the same without any tools. */
 int sftp_tree_put(struct box *b, const struct ctx *ctx, struct str root,

@@ -1,7 +1,7 @@
 /* usage.c - how busy a host is: probe.h's script, run as any other command. */
 #include "base/buf.h"
+#include "provider/probe.h"
 #include "provider/ssh/own.h"
-#include "provider/ssh/probe.h"
 
 static int keep(void *arg, enum stream from, struct str bytes, struct err *e)
 {

@@ -196,8 +196,9 @@ static void mistakes_name_file_line_and_remedy(void **state)
         {"[local]\n\nmemroy = 1\n", "3:1: unknown key \"memroy\" in [local], did you mean "
                                     "\"memory\"?"},
         {"[lcoal]\nmemory = 1\n", "1:2: unknown section [lcoal], did you mean [local]?"},
-        {"[kubernetes]\n", "1:2: unknown section [kubernetes]; there are [server], [auth], [http], "
-                           "[audit], [log], [defaults], [sync], [local], [docker] and [[ssh]]"},
+        {"[kubernetes]\n",
+         "1:2: unknown section [kubernetes]; there are [server], [auth], [http], "
+         "[audit], [log], [defaults], [sync], [local], [docker], [opensandbox] and [[ssh]]"},
         {"[log]\nbananas = 1\n", "2:1: unknown key \"bananas\" in [log]"},
         {"pids = 20\n", "1:1: unknown key \"pids\"; it belongs in [local]"},
         {"[server]\npids = 20\n", "2:1: unknown key \"pids\" in [server]; it belongs in [local]"},
@@ -221,8 +222,8 @@ static void mistakes_name_file_line_and_remedy(void **state)
         {"[log]\nfile = \"log.txt\"\n",
          "2:8: log.file must be an absolute path, or one that begins "
          "with ~/, not log.txt"},
-        {"[defaults]\nprovider = \"\"\n",
-         "2:12: defaults.provider must be a string of 1 to 64 bytes, not an empty one"},
+        {"[docker]\ndefault_image = \"\"\n",
+         "2:17: docker.default_image must be a string of 1 to 255 bytes, not an empty one"},
         {"[local]\npids = [1]\n",
          "2:8: local.pids must be an integer from 16 to 4194304, not an array"},
         {"[local]\nallow_host_network = 1\n",
@@ -311,9 +312,9 @@ static void the_toolset_has_its_order(void **state)
     clearenv();
     setenv("REMOTE_HOST", "  ", 1);
     assert_str(load(p, (struct config_flags){0})->toolset, S("default"));
-    assert_str(load(p, (struct config_flags){0})->not_yet, S(""));
+    assert_str(load(p, (struct config_flags){0})->elsewhere, S(""));
     setenv("OPENSANDBOX_SERVER", "http://x", 1);
-    assert_str(load(p, (struct config_flags){0})->not_yet, S("OPENSANDBOX_SERVER"));
+    assert_str(load(p, (struct config_flags){0})->elsewhere, S("OPENSANDBOX_SERVER"));
 }
 
 static void the_state_folder_has_its_order(void **state)

@@ -56,10 +56,9 @@ static void another_backend_is_not_replaced_by_this_machine(void **state)
     struct str id;
     struct err e;
 
-    w->config.not_yet = S("OPENSANDBOX_SERVER");
-    assert_fails(world_find(w, &w->one, want, &id, &e), &e, ERR_UNSUPPORTED,
-                 "OPENSANDBOX_SERVER is set");
-    w->config.not_yet = STR_EMPTY;
+    w->config.elsewhere = S("OPENSANDBOX_SERVER");
+    assert_fails(world_find(w, &w->one, want, &id, &e), &e, ERR_NOT_FOUND, "(OPENSANDBOX_SERVER)");
+    w->config.elsewhere = STR_EMPTY;
     w->config.hosts_problem = S("REMOTE_PORT: port must be a number");
     assert_fails(world_find(w, &w->one, want, &id, &e), &e, ERR_INVALID,
                  "Sandbox configuration error: REMOTE_PORT");

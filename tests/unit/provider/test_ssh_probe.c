@@ -1,5 +1,5 @@
 #include "base/buf.h"
-#include "provider/ssh/probe.h"
+#include "provider/probe.h"
 #include "test.h"
 
 #define BEGIN "\n=ANYBOX=\n"

@@ -1,5 +1,5 @@
 #include "../tree/scratch.h"
-#include "provider/ssh/tar.h"
+#include "provider/tar.h"
 
 /* ---- with the real tar ------------------------------------------------------------------ */
 

@@ -8,8 +8,7 @@
 #include "base/alloc.h"
 #include "base/own.h"
 #include "base/path.h"
-#include "provider/ssh/own.h"
-#include "provider/ssh/trees.h"
+#include "provider/shell.h"
 #include "tree/apply.h"
 #include "tree/exclude.h"
 
@@ -192,15 +191,16 @@ static int add_found(void *arg, const struct file_info *info, struct err *e)
 }
 
 /* The root by itself, then all that is in it, then where links lead. */
-static int run_sftp(struct listing *l, struct err *e)
+static int run_files(struct listing *l, struct err *e)
 {
+    const struct shell_way *way = l->shell.way;
     struct box *b = l->shell.box;
     const struct ctx *ctx = l->shell.ctx;
     struct list_req all = {.dir = l->req->root, .recursive = true, .max = ENTRIES_MAX};
     struct file_info root = {0};
     struct err why = {0};
     bool more = false;
-    if (ssh_files_plain.stat(b, ctx, l->req->root, &root, &why) < 0) {
+    if (way->files->stat(b, ctx, l->req->root, &root, &why) < 0) {
         *e = why;
         return why.kind == ERR_NOT_FOUND ? 0 : -1;
     }
@@ -213,22 +213,22 @@ static int run_sftp(struct listing *l, struct err *e)
         return 0;
     }
     if (add_found(l, &root, e) < 0 ||
-        (l->type == 'd' && ssh_files_plain.list(b, ctx, &all, add_found, l, &more, e) < 0)) {
+        (l->type == 'd' && way->files->list(b, ctx, &all, add_found, l, &more, e) < 0)) {
         return -1;
     }
     if (more) {
         return err_set(e, ERR_LIMIT, "the folder on the host holds more files than can be listed");
     }
-    return sftp_tree_links(b, ctx, l->req->root, l->all, l->n, &l->arena, e);
+    return way->links(b, ctx, l->req->root, l->all, l->n, &l->arena, e);
 }
 
 static int run_list(struct listing *l, struct err *e)
 {
-    int has_tools = ssh_tree_has_tools(l->shell.box, l->shell.ctx, e);
+    int has_tools = l->shell.way->has_tools(l->shell.box, l->shell.ctx, e);
     if (has_tools < 0) {
         return -1;
     }
-    return has_tools > 0 ? run_find(l, e) : run_sftp(l, e);
+    return has_tools > 0 ? run_find(l, e) : run_files(l, e);
 }
 
 /* ---- what is left out ------------------------------------------------------------------------ */
@@ -331,8 +331,9 @@ static int read_ignores(struct listing *l, struct exclude *to, struct err *e)
         }
     }
     buf_init(&g.text, IGNORE_MAX);
-    int rc =
-        n == 0 ? 0 : ssh_tree_get(l->shell.box, l->shell.ctx, l->req->root, paths, n, &sink, e);
+    int rc = n == 0 ? 0
+                    : shell_tree_get(l->shell.way, l->shell.box, l->shell.ctx, l->req->root, paths,
+                                     n, &sink, e);
     buf_fini(&g.text);
     return rc;
 }
@@ -480,15 +481,15 @@ static int add_sums(struct listing *l, struct tree_facts *facts, struct err *e)
 static int fill_facts(struct listing *l, struct tree_facts *out, struct err *e)
 {
     const struct ctx *ctx = l->shell.ctx;
-    struct facts facts;
-    if (ssh_facts(machine_of(l->shell.box), ctx, &facts, e) < 0) {
+    struct str home;
+    if (l->shell.way->home(l->shell.box, ctx, &home, e) < 0) {
         return -1;
     }
     *out = (struct tree_facts){.exists = l->type != '-', .type = type_of(l->type)};
-    out->home = arena_str(ctx->arena, facts.home);
-    struct str path = path_tilde(ctx->arena, l->req->root, facts.home);
+    out->home = home;
+    struct str path = path_tilde(ctx->arena, l->req->root, home);
     out->real = l->real.len > 0 ? arena_str(ctx->arena, l->real)
-                                : path_clean(ctx->arena, path_join(ctx->arena, facts.home, path));
+                                : path_clean(ctx->arena, path_join(ctx->arena, home, path));
     out->unreadable = l->shell.n_errors;
     out->first_unreadable = shell_first_error(&l->shell);
     return 0;
@@ -512,12 +513,13 @@ static int list_all(struct listing *l, tree_entry_fn *each, void *arg, struct tr
     return 0;
 }
 
-int ssh_tree_list(struct box *b, const struct ctx *ctx, const struct tree_req *req,
-                  tree_entry_fn *each, void *arg, struct tree_facts *out, struct err *e)
+int shell_tree_list(const struct shell_way *way, struct box *b, const struct ctx *ctx,
+                    const struct tree_req *req, tree_entry_fn *each, void *arg,
+                    struct tree_facts *out, struct err *e)
 {
     struct listing l = {.req = req, .type = '-'};
     struct tree_facts facts = {0};
-    shell_init(&l.shell, b, ctx, req->root);
+    shell_init(&l.shell, way, b, ctx, req->root);
     arena_init(&l.arena, ARENA_MAX);
     buf_init(&l.rest, RECORD_MAX);
     int rc = list_all(&l, each, arg, &facts, e);

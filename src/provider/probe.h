@@ -6,8 +6,8 @@
  * own section, so that a tool that is missing costs its figure and no other. The text comes
  * from another machine and may hold anything, a login shell's greeting before it too.
  */
-#ifndef PROVIDER_SSH_PROBE_H
-#define PROVIDER_SSH_PROBE_H
+#ifndef PROVIDER_PROBE_H
+#define PROVIDER_PROBE_H
 
 #include "base/err.h"
 #include "base/str.h"

@@ -1,17 +1,16 @@
-#include "provider/ssh/shell.h"
+#include "provider/shell.h"
 
 #include <string.h>
 
 #include "base/path.h"
 #include "base/plain.h"
-#include "provider/ssh/command.h"
-#include "provider/ssh/own.h"
 
 #define ERRORS_MAX (16u << 10)
 
-void shell_init(struct shell *s, struct box *b, const struct ctx *ctx, struct str root)
+void shell_init(struct shell *s, const struct shell_way *way, struct box *b, const struct ctx *ctx,
+                struct str root)
 {
-    *s = (struct shell){.box = b, .ctx = ctx, .root = root};
+    *s = (struct shell){.way = way, .box = b, .ctx = ctx, .root = root};
     buf_init(&s->errors, ERRORS_MAX);
 }
 
@@ -49,16 +48,25 @@ static int take(void *arg, enum stream from, struct str bytes, struct err *e)
 
 int shell_run(struct shell *s, struct str script, const struct source *input, struct err *e)
 {
-    struct exec_req req = {.shell = SHELL_SH, .command = script, .input = input};
     struct sink sink = {.write = take, .arg = s};
-    struct exec_result result = {0};
     buf_clear(&s->errors);
     s->n_errors = 0;
-    if (ssh_exec_plain(s->box, s->ctx, &req, &sink, &result, e) < 0) {
-        return -1;
-    }
-    s->code = result.end == EXEC_EXITED ? result.code : 128 + result.code;
-    return 0;
+    return s->way->run(s->box, s->ctx, script, input, &sink, &s->code, e);
+}
+
+int shell_find_tools(const struct shell_way *way, struct box *b, const struct ctx *ctx,
+                     struct err *e)
+{
+    struct shell s;
+    shell_init(&s, way, b, ctx, STR_EMPTY);
+    int rc = shell_run(&s,
+                       S("for c in find tar mv rm xargs touch;do $c --version 2>/dev/null|"
+                         "grep -q GNU||exit 97;done;"
+                         "find / -maxdepth 0 -printf '' >/dev/null 2>&1||exit 97"),
+                       NULL, e);
+    bool has_them = s.code == 0;
+    shell_fini(&s);
+    return rc < 0 ? -1 : has_them ? 1 : 0;
 }
 
 struct str shell_first_error(const struct shell *s)

@@ -1,4 +1,4 @@
-#include "provider/ssh/probe.h"
+#include "provider/probe.h"
 
 #include "provider/usage_text.h"
 

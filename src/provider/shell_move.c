@@ -15,42 +15,14 @@
 #include "base/id.h"
 #include "base/own.h"
 #include "base/thread.h"
-#include "provider/ssh/own.h"
-#include "provider/ssh/tar.h"
-#include "provider/ssh/trees.h"
+#include "provider/shell.h"
+#include "provider/tar.h"
 #include "tree/apply.h"
 
 #define BATCH_BYTES (64u << 20)
 #define BATCH_FILES 5000
 #define PIECE       (64u << 10)
 #define LIST_MAX    (256u << 20) /* of what a batch's second script is told */
-
-#define TOOLS                                                                                      \
-    "for c in find tar mv rm xargs touch;do $c --version 2>/dev/null|grep -q GNU||exit 97;done;"   \
-    "find / -maxdepth 0 -printf '' >/dev/null 2>&1||exit 97"
-
-int ssh_tree_has_tools(struct box *b, const struct ctx *ctx, struct err *e)
-{
-    struct machine *m = machine_of(b);
-    struct shell s;
-    lock(&m->lock);
-    int known = m->gnu_tools;
-    unlock(&m->lock);
-    if (known != 0) {
-        return known > 0 ? 1 : 0;
-    }
-    shell_init(&s, b, ctx, STR_EMPTY);
-    int rc = shell_run(&s, S(TOOLS), NULL, e);
-    bool has_them = s.code == 0;
-    shell_fini(&s);
-    if (rc < 0) {
-        return -1;
-    }
-    lock(&m->lock);
-    m->gnu_tools = has_them ? 1 : -1;
-    unlock(&m->lock);
-    return has_them ? 1 : 0;
-}
 
 /* ---- lists of paths ------------------------------------------------------------------------ */
 
@@ -320,17 +292,18 @@ static int put_batch(struct putting *p, struct err *e)
     return unpack(p, e) < 0 ? -1 : settle(p, e);
 }
 
-int ssh_tree_put(struct box *b, const struct ctx *ctx, struct str root,
-                 const struct tree_source *from, struct put_result *out, struct err *e)
+int shell_tree_put(const struct shell_way *way, struct box *b, const struct ctx *ctx,
+                   struct str root, const struct tree_source *from, struct put_result *out,
+                   struct err *e)
 {
     struct putting p = {.from = from, .result = out};
-    int rc = ssh_tree_has_tools(b, ctx, e);
+    int rc = way->has_tools(b, ctx, e);
     if (rc <= 0) {
-        return rc < 0 ? -1 : sftp_tree_put(b, ctx, root, from, out, e);
+        return rc < 0 ? -1 : way->without->put(b, ctx, root, from, out, e);
     }
     rc = 0;
     *out = (struct put_result){0};
-    shell_init(&p.shell, b, ctx, root);
+    shell_init(&p.shell, way, b, ctx, root);
     buf_init(&p.bytes, 1u << 20);
     buf_init(&p.list, LIST_MAX);
     buf_init(&p.path, TREE_PATH_MAX);
@@ -425,19 +398,20 @@ static int get_all(struct getting *g, struct shell *s, struct err *e)
     return 0;
 }
 
-int ssh_tree_get(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
-                 size_t n, const struct tree_sink *to, struct err *e)
+int shell_tree_get(const struct shell_way *way, struct box *b, const struct ctx *ctx,
+                   struct str root, const struct str *paths, size_t n, const struct tree_sink *to,
+                   struct err *e)
 {
     struct getting g = {.to = to, .paths = paths, .n = n};
     struct shell s;
-    int has_tools = n > 0 ? ssh_tree_has_tools(b, ctx, e) : -1;
+    int has_tools = n > 0 ? way->has_tools(b, ctx, e) : -1;
     if (n == 0) {
         return 0;
     }
     if (has_tools <= 0) {
-        return has_tools < 0 ? -1 : sftp_tree_get(b, ctx, root, paths, n, to, e);
+        return has_tools < 0 ? -1 : way->without->get(b, ctx, root, paths, n, to, e);
     }
-    shell_init(&s, b, ctx, root);
+    shell_init(&s, way, b, ctx, root);
     tar_in_init(&g.tar);
     int rc = get_all(&g, &s, e);
     tar_in_fini(&g.tar);
@@ -486,20 +460,21 @@ static int check_removed(const struct shell *s, struct err *e)
     return 0;
 }
 
-int ssh_tree_prune(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
-                   size_t n, struct prune_result *out, struct err *e)
+int shell_tree_prune(const struct shell_way *way, struct box *b, const struct ctx *ctx,
+                     struct str root, const struct str *paths, size_t n, struct prune_result *out,
+                     struct err *e)
 {
     struct path_feed feed = {.paths = paths, .n = n, .backwards = true};
-    int has_tools = ssh_tree_has_tools(b, ctx, e);
+    int has_tools = way->has_tools(b, ctx, e);
     if (has_tools <= 0) {
-        return has_tools < 0 ? -1 : sftp_tree_prune(b, ctx, root, paths, n, out, e);
+        return has_tools < 0 ? -1 : way->without->prune(b, ctx, root, paths, n, out, e);
     }
     struct source input = path_feed_source(&feed);
     struct removed r = {.result = out};
     struct buf script own_buf = {0};
     struct shell s;
     *out = (struct prune_result){0};
-    shell_init(&s, b, ctx, root);
+    shell_init(&s, way, b, ctx, root);
     buf_init(&script, 64u << 10);
     buf_init(&r.line, 64);
     s.out = count_removed;

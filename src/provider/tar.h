@@ -5,8 +5,8 @@
  * seconds. Read are ustar, pax records and GNU's long names; the bytes come from a host that is
  * not trusted, so every number is checked and nothing is taken on faith but the order.
  */
-#ifndef PROVIDER_SSH_TAR_H
-#define PROVIDER_SSH_TAR_H
+#ifndef PROVIDER_TAR_H
+#define PROVIDER_TAR_H
 
 #include "base/buf.h"
 #include "tree/entry.h"

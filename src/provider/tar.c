@@ -1,4 +1,4 @@
-#include "provider/ssh/tar.h"
+#include "provider/tar.h"
 
 #include <stdio.h>
 #include <string.h>

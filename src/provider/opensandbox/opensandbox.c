@@ -1,0 +1,173 @@
+#include "provider/opensandbox/opensandbox.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "provider/opensandbox/own.h"
+
+#define EXIT_MS    10000
+#define CREATE_S   300
+#define REQUEST_S  30
+#define EXIT_ARENA (1u << 20)
+
+static char *copied(struct str s)
+{
+    return xmemdup(s.p != NULL ? s.p : "", s.len);
+}
+
+/* "http://host:port/v1", whatever of it was given. */
+static char *base_of(struct str server, bool *is_https)
+{
+    struct buf base own_buf = {0};
+
+    server = server.len > 0 ? str_trim(server) : S(PLATFORM_SERVER);
+    *is_https = str_starts(server, S("https://"));
+    while (str_ends(server, S("/"))) {
+        server.len--;
+    }
+    buf_init(&base, OSB_TEXT_MAX);
+    if (!*is_https && !str_starts(server, S("http://"))) {
+        buf_add(&base, S("http://"));
+    }
+    buf_add(&base, server);
+    if (!str_ends(server, S("/v1"))) {
+        buf_add(&base, S("/v1"));
+    }
+    return buf_take(&base);
+}
+
+static struct provider *osb_open(const struct provider_conf *conf, struct err *e)
+{
+    const struct platform *given = conf->platform;
+    struct osb_provider *p;
+
+    if (given == NULL) {
+        (void)err_set(e, ERR_INVALID, "no OpenSandbox platform is configured");
+        return NULL;
+    }
+    p = xcalloc(1, sizeof(*p));
+    p->name = copied(conf->name);
+    p->provider = (struct provider){.ops = &opensandbox_ops, .name = str_from(p->name)};
+    p->state_dir = copied(conf->state_dir);
+    p->base = base_of(given->server, &p->is_https);
+    p->api_key = copied(given->api_key);
+    p->image = copied(given->image);
+    p->entrypoint = copied(given->entrypoint);
+    p->work_dir = copied(given->work_dir);
+    p->timeout_s = given->timeout_s > 0 ? given->timeout_s : PLATFORM_TIMEOUT_S;
+    p->create_s = given->create_s > 0 ? given->create_s : CREATE_S;
+    p->request_s = given->request_s > 0 ? given->request_s : REQUEST_S;
+    p->way = given->way;
+    p->auto_renew = given->auto_renew;
+    p->delete_at_exit = given->delete_at_exit;
+    p->web = web_new();
+    (void)pthread_mutex_init(&p->lock, NULL);
+    return &p->provider;
+}
+
+/* Boxes that are to go with us. */
+static void delete_made(struct osb_provider *p)
+{
+    struct arena arena own_arena = {0};
+    struct ctx ctx = {.arena = &arena, .deadline_ms = clock_mono_ms() + EXIT_MS};
+    struct err ignored;
+
+    arena_init(&arena, EXIT_ARENA);
+    for (size_t i = 0; i < p->n_made; i++) {
+        (void)!osb_delete(p, &ctx, p->made[i], &ignored);
+        free((char *)(uintptr_t)p->made[i].p);
+    }
+    free(p->made);
+}
+
+static void osb_close(struct provider *provider)
+{
+    struct osb_provider *p;
+
+    if (provider == NULL) {
+        return;
+    }
+    p = osb_of(provider);
+    delete_made(p);
+    osb_shelf_free(p);
+    web_free(p->web);
+    (void)pthread_mutex_destroy(&p->lock);
+    free(p->name);
+    free(p->state_dir);
+    free(p->base);
+    free(p->api_key);
+    free(p->image);
+    free(p->entrypoint);
+    free(p->work_dir);
+    free(p);
+}
+
+static bool is_ref(struct str ref)
+{
+    for (size_t i = 0; i < ref.len; i++) {
+        char c = ref.p[i];
+
+        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') &&
+            c != '-' && c != '_' && c != '.') {
+            return false;
+        }
+    }
+    return ref.len > 0 && ref.len <= 64;
+}
+
+static struct box *osb_attach(struct provider *p, const struct ctx *ctx, struct str ref,
+                              struct err *e)
+{
+    (void)ctx;
+    if (!is_ref(ref)) {
+        (void)err_set(e, ERR_NOT_FOUND, "\"%.*s\" is no sandbox of this platform",
+                      STR_ARG(str_head(ref, 64)));
+        return NULL;
+    }
+    return osb_box_new(osb_of(p), ref);
+}
+
+static void osb_release(struct box *b)
+{
+    struct osb_box *own = osb_box_of(b);
+
+    (void)pthread_mutex_destroy(&own->lock);
+    free(own->ref);
+    free(own);
+}
+
+/* The platform ends what is over, and leaves nothing. */
+static int osb_sweep(struct provider *p, const struct ctx *ctx, struct err *e)
+{
+    (void)p;
+    (void)ctx;
+    (void)e;
+    return 0;
+}
+
+static const struct factory_ops factory = {
+    .takes_more = true,
+    .create = osb_make,
+    .destroy = osb_destroy,
+    .extend = osb_extend,
+    .sweep = osb_sweep,
+};
+
+const struct provider_ops opensandbox_ops = {
+    .type = "opensandbox",
+    .open = osb_open,
+    .close = osb_close,
+    .list = osb_list,
+    .attach = osb_attach,
+    .info = osb_info,
+    .release = osb_release,
+    .exec = osb_exec,
+    .doctor = osb_doctor,
+    .factory = &factory,
+    .files = &osb_files,
+    .meter = &osb_meter,
+    .trees = &osb_trees,
+};

@@ -1,0 +1,296 @@
+#include "provider/opensandbox/script.h"
+
+#include <string.h>
+
+#include "agent/proto.h"
+#include "base/base64url.h"
+#include "provider/kept.h"
+
+/* Where the script keeps the streams: beyond what anybody's own script uses. */
+#define OUT_FD "198"
+#define ERR_FD "199"
+#define KEPT_S "2" /* what takes less is over before anybody could miss it */
+
+/* ---- bytes in a script ------------------------------------------------------------------------ */
+
+void script_add_base64(struct buf *out, struct str bytes)
+{
+    size_t from = out->len;
+
+    base64url_add(out, bytes);
+    for (size_t i = from; i < out->len; i++) {
+        out->p[i] = out->p[i] == '-' ? '+' : out->p[i] == '_' ? '/' : out->p[i];
+    }
+    while ((out->len - from) % 4 != 0 && !out->cut) {
+        buf_addc(out, '=');
+    }
+}
+
+void script_add_bytes(struct buf *out, struct str bytes)
+{
+    buf_add(out, S("printf %s '"));
+    script_add_base64(out, bytes);
+    buf_add(out, S("'|base64 -d"));
+}
+
+void feed_init(struct feed *f, const struct source *from)
+{
+    *f = (struct feed){.from = from};
+    buf_init(&f->some, INLINE_MAX + 1);
+}
+
+void feed_fini(struct feed *f)
+{
+    buf_fini(&f->some);
+}
+
+int feed_fill(struct feed *f, const struct ctx *ctx, struct err *e)
+{
+    while (f->some.len <= INLINE_MAX) {
+        struct pollfd fd = {.fd = f->from->fd, .events = POLLIN};
+        char *to = buf_room(&f->some, INLINE_MAX + 1 - f->some.len);
+
+        if (f->from->fd >= 0 && ctx_wait(ctx, &fd, 1, 0, e) < 0) {
+            return -1;
+        }
+        ssize_t n = f->from->read(f->from->arg, to, INLINE_MAX + 1 - f->some.len, e);
+        if (n < 0) {
+            return -1;
+        }
+        if (n == 0) {
+            f->is_whole = true;
+            return 0;
+        }
+        f->some.len += (size_t)n;
+    }
+    return 0;
+}
+
+static ssize_t read_rest(void *arg, char *to, size_t cap, struct err *e)
+{
+    struct feed *f = arg;
+    size_t n = f->some.len < cap ? f->some.len : cap;
+
+    if (n > 0) {
+        memcpy(to, f->some.p, n);
+        buf_drop(&f->some, n);
+        return (ssize_t)n;
+    }
+    return f->is_whole ? 0 : f->from->read(f->from->arg, to, cap, e);
+}
+
+struct source feed_rest(struct feed *f)
+{
+    return (struct source){.read = read_rest, .arg = f, .fd = f->is_whole ? -1 : f->from->fd};
+}
+
+/* ---- a command ---------------------------------------------------------------------------------- */
+
+static bool has_nul(const struct exec_req *req)
+{
+    bool found = str_has(req->command, '\0') || str_has(req->cwd, '\0');
+
+    for (size_t i = 0; i < req->n_argv; i++) {
+        found = found || str_has(req->argv[i], '\0');
+    }
+    for (size_t i = 0; i < req->n_env; i++) {
+        found = found || str_has(req->env[i], '\0');
+    }
+    return found;
+}
+
+int script_check_env(const struct exec_req *req, struct err *e)
+{
+    for (size_t i = 0; i < req->n_env; i++) {
+        struct str value;
+        struct str name = str_cut(req->env[i], '=', &value);
+
+        for (size_t k = 0; k < name.len; k++) {
+            char c = name.p[k];
+            bool good = c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                        (k > 0 && c >= '0' && c <= '9');
+
+            if (!good) {
+                return err_set(e, ERR_INVALID,
+                               "\"%.*s\" is not the name of a variable: letters, digits and _, "
+                               "not beginning with a digit",
+                               STR_ARG(str_head(name, 64)));
+            }
+        }
+        if (name.len == 0 || value.p == NULL) {
+            return err_set(e, ERR_INVALID, "a variable is NAME=value");
+        }
+    }
+    return 0;
+}
+
+static bool has_word(struct str text, const char *word)
+{
+    return text.len > 0 && memmem(text.p, text.len, word, strlen(word)) != NULL;
+}
+
+/* The shell that the script runs in would not come to its end. */
+static bool needs_child(const struct script_req *s)
+{
+    return !s->has_bash || has_word(s->req->command, "exec") || has_word(s->req->command, "trap");
+}
+
+/* What is done when the shell ends: what is kept is written, the marks are printed. */
+static void add_end(struct buf *out, const struct script_req *s, bool keeps)
+{
+    int n = (int)s->req->id.len;
+    const char *id = s->req->id.p;
+
+    if (keeps) {
+        buf_addf(out,
+                 "_ab_k=$HOME/" KEPT_HOME "/%.*s;_ab_d=$PWD;"
+                 "_ab_keep(){ (umask 077;mkdir -p \"$_ab_k\";n=$(date +%%s);"
+                 "[ -f \"$_ab_k/started\" ]||{ cp /proc/$$/fd/" OUT_FD " \"$_ab_k/stdout\";"
+                 "cp /proc/$$/fd/" ERR_FD " \"$_ab_k/stderr\";"
+                 "echo \"%.*s $$ 0\" >\"$_ab_k/job\";"
+                 "printf '%%s\\n' \"%.*s 0 $((n-SECONDS)) exec\" \"$_ab_k/stdout\" \"$_ab_d\" ",
+                 n, id, n, id, n, id);
+        buf_add_quoted(out, kept_head(s->req->command));
+        buf_addf(out,
+                 " >\"$_ab_k/started\";};echo \"%.*s exit $_ab_c 0 $n\" >\"$_ab_k/s\";"
+                 "mv \"$_ab_k/s\" \"$_ab_k/status\") >/dev/null 2>&1;};",
+                 n, id);
+    }
+    buf_add(out, S("_ab_end(){ _ab_c=$?;"));
+    if (keeps) {
+        buf_add(out, S("{ [ $SECONDS -lt " KEPT_S " ]&&[ ! -d \"$_ab_k\" ];}||_ab_keep;"
+                       "[ ! -e \"$_ab_k/left\" ]||return;"));
+    }
+    buf_addf(out,
+             "printf '\\n%%s\\n' %s >&" OUT_FD ";printf '\\n%%s\\n' %s >&" ERR_FD ";};"
+             "trap _ab_end EXIT;",
+             s->mark, s->mark);
+}
+
+/* For a command that has a shell of its own: the marks of the shell around it. */
+static void add_plain_end(struct buf *out, const struct script_req *s)
+{
+    buf_addf(out,
+             "_ab_end(){ [ ! -e \"$k/left\" ]||return;printf '\\n%%s\\n' %s;"
+             "printf '\\n%%s\\n' %s >&2;};trap _ab_end EXIT;",
+             s->mark, s->mark);
+}
+
+static void add_cwd(struct buf *out, const struct script_req *s)
+{
+    if (s->cwd.len == 0) {
+        return;
+    }
+    buf_add(out, S("cd -- "));
+    buf_add_quoted(out, s->cwd);
+    buf_addf(out, " 2>/dev/null||{ printf '%%scd\\n' %s >&2;exit 125;};", s->mark);
+}
+
+static void add_input(struct buf *out, const struct script_req *s)
+{
+    if (s->has_small && s->small.len > 0) {
+        buf_addf(out, "_ab_i=/tmp/.anybox-%s;(umask 077;", s->mark);
+        script_add_bytes(out, s->small);
+        buf_add(out, S(" >$_ab_i);exec <$_ab_i;rm -f $_ab_i;"));
+    } else if (s->input.len > 0) {
+        buf_add(out, S("_ab_i="));
+        buf_add_quoted(out, s->input);
+        buf_add(out, S(";exec <\"$_ab_i\";rm -f -- \"$_ab_i\";"));
+    }
+}
+
+static void add_argv(struct buf *out, const struct exec_req *req)
+{
+    for (size_t i = 0; i < req->n_argv; i++) {
+        buf_addc(out, ' ');
+        buf_add_quoted(out, req->argv[i]);
+    }
+}
+
+int script_build(const struct script_req *s, struct buf *out, struct err *e)
+{
+    const struct exec_req *req = s->req;
+    bool keeps = req->keep && req->shell != SHELL_NONE && kept_is_id(req->id);
+
+    if (has_nul(req)) {
+        return err_set(e, ERR_INVALID, "a command, folder or variable cannot hold a NUL byte");
+    }
+    if (req->shell == SHELL_BASH && !needs_child(s)) {
+        buf_add(out, S("exec " OUT_FD ">&1 " ERR_FD ">&2;"));
+        add_cwd(out, s);
+        add_end(out, s, keeps);
+        add_input(out, s);
+        buf_add(out, S("eval "));
+        buf_add_quoted(out, req->command);
+    } else {
+        add_cwd(out, s);
+        add_plain_end(out, s);
+        add_input(out, s);
+        if (keeps) {
+            kept_add(out, req);
+        } else if (req->shell == SHELL_NONE) {
+            add_argv(out, req);
+        } else {
+            buf_add(out, req->shell == SHELL_SH || !s->has_bash ? S("sh -c ") : S("bash -c "));
+            buf_add_quoted(out, req->command);
+        }
+    }
+    if (out->cut) {
+        return err_set(e, ERR_LIMIT,
+                       "the command is too long for this sandbox: at most %u bytes once quoted. "
+                       "Write it to a file with write_remote_file and run that",
+                       SCRIPT_MAX);
+    }
+    return 0;
+}
+
+/* ---- what is done to a command that runs --------------------------------------------------------- */
+
+/* The first of the processes that carry this mark which leads its group, as $p. */
+static void add_find(struct buf *out, const char *mark)
+{
+    buf_addf(out,
+             "p=;for f in $(grep -l " SCRIPT_RUN "=%s /proc/[0-9]*/environ 2>/dev/null);do "
+             "f=${f#/proc/};f=${f%%/*};{ read -r b </proc/$f/stat;} 2>/dev/null||continue;"
+             "set -- ${b##*) };[ -n \"$p\" ]||[ \"$3\" != $f ]||p=$f;done;",
+             mark);
+}
+
+void script_leave(const struct exec_req *req, const char *mark, struct str cwd, struct buf *out)
+{
+    int n = (int)req->id.len;
+    const char *id = req->id.p;
+
+    buf_addf(out,
+             "k=$HOME/" KEPT_HOME "/%.*s;umask 077;if [ -d \"$k\" ];then : >\"$k/left\";exit;"
+             "fi;",
+             n, id);
+    add_find(out, mark);
+    buf_add(out, S("[ -n \"$p\" ]||exit 1;o=$(readlink /proc/$p/fd/" OUT_FD ");"
+                   "e=$(readlink /proc/$p/fd/" ERR_FD ");[ -f \"$o\" ]&&[ -f \"$e\" ]||exit 1;"
+                   "mkdir -p \"$k\"||exit 1;ln \"$o\" \"$k/stdout\"||ln -s \"$o\" \"$k/stdout\";"
+                   "ln \"$e\" \"$k/stderr\"||ln -s \"$e\" \"$k/stderr\";read -r b </proc/$p/stat;"
+                   "set -- ${b##*) };shift 19;"));
+    buf_addf(out, "echo \"%.*s $p $1\" >\"$k/job\";", n, id);
+    buf_addf(out, "printf '%%s\\n' \"%.*s 0 $(stat -c %%Y /proc/$p) exec\" \"$k/stdout\" ", n, id);
+    buf_add_quoted(out, cwd);
+    buf_addc(out, ' ');
+    buf_add_quoted(out, kept_head(req->command));
+    buf_add(out, S(" >\"$k/s\";mv \"$k/s\" \"$k/started\";: >\"$k/left\";"
+                   "kill -0 $p||[ -f \"$k/status\" ]||{ rm -rf \"$k\";exit 1;}"));
+}
+
+void script_tidy(struct str id, struct buf *out)
+{
+    buf_addf(out,
+             "h=$HOME/" KEPT_HOME ";rm -rf \"$h/%.*s\";rmdir \"$h\" \"${h%%/*}\" 2>/dev/null;:",
+             STR_ARG(id));
+}
+
+void script_kill(const char *mark, struct buf *out)
+{
+    buf_addf(out,
+             "for f in $(grep -l " SCRIPT_RUN "=%s /proc/[0-9]*/environ 2>/dev/null);do "
+             "f=${f#/proc/};kill -s KILL ${f%%/*};done 2>/dev/null;:",
+             mark);
+}

@@ -1,0 +1,81 @@
+/*
+ * stream.h - the events of a command, as execd sends them. Pure.
+ *
+ * They are one JSON object after another, on lines with empty lines between them, although the
+ * type says text/event-stream; what real event streams have ("data:", comments) is accepted. An
+ * error may come as a bare {"code", "message"} at the very end, without a line's end.
+ *
+ * What a program prints comes as lines without their end, an empty one as "\n". lines_take()
+ * puts the ends back; the last one is kept back, for nobody can tell whether it was there: the
+ * script around a command prints a line of its own at the end of each stream (a mark), and what
+ * precedes that is exactly what the program printed.
+ */
+#ifndef PROVIDER_OPENSANDBOX_STREAM_H
+#define PROVIDER_OPENSANDBOX_STREAM_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "provider/provider.h"
+
+#define EVENT_MAX (32u << 20) /* bytes of one event */
+
+enum event_type {
+    EVENT_INIT,  /* text: the command's id */
+    EVENT_OUT,   /* text: a line */
+    EVENT_ERR,   /* text: a line */
+    EVENT_DONE,  /* it ended with status 0 */
+    EVENT_ERROR, /* it ended otherwise: value, trace */
+    EVENT_LATE,  /* execd failed: value is a code, text a sentence */
+    EVENT_OTHER, /* a ping and the like */
+};
+
+struct event {
+    enum event_type type;
+    struct str text;  /* lives for the call */
+    struct str value; /* of an error */
+    struct str trace;
+};
+
+/* 0: go on; WEB_ENOUGH and -1 end the reading. */
+typedef int event_fn(void *arg, const struct event *event, struct err *e);
+
+struct events {
+    struct buf line;
+};
+
+void events_init(struct events *s);
+void events_fini(struct events *s);
+int events_take(struct events *s, struct str bytes, event_fn *each, void *arg, struct err *e)
+    MUST_CHECK;
+/* What is left when the stream has ended. */
+int events_end(struct events *s, event_fn *each, void *arg, struct err *e) MUST_CHECK;
+
+/* How a command ended, from an EVENT_ERROR. False: it did not start; the event says why. */
+bool event_result(const struct event *event, struct exec_result *out);
+
+/* One stream of a command's output. */
+struct lines {
+    struct str mark;  /* what the line begins with that is ours; empty: none */
+    bool owes_end;    /* the end of the last line */
+    bool is_over;     /* the last mark came */
+    uint64_t n_bytes; /* that were handed on */
+    uint64_t n_raw;   /* that execd has told of, with marks and ends of lines */
+};
+
+enum line_kind {
+    LINE_TEXT,
+    LINE_MARK, /* rest: what stands behind the mark */
+};
+
+/* Takes the text of an event. *out gets what is to be handed on (a view of at most two pieces:
+ * the end of the line before, and this one). */
+struct line {
+    enum line_kind kind;
+    struct str pieces[2];
+    struct str rest;
+};
+void lines_take(struct lines *l, struct str text, struct line *out);
+/* The end that is owed, where no mark told otherwise. */
+struct str lines_end(struct lines *l);
+
+#endif

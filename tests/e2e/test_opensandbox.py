@@ -1,0 +1,386 @@
+"""What only sandboxes of an OpenSandbox platform do: the platform's ways, and its failures. What they
+do like all others is in test_behaviours.py."""
+import base64
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from host import wait_until
+
+POOL = 0
+
+
+@pytest.fixture
+def serve(host, platform):
+    """Starts servers that are configured for the platform."""
+    host.pool.update(OPENSANDBOX_SERVER=platform.url, OPEN_SANDBOX_API_KEY=platform.key,
+                     OPENSANDBOX_DEFAULT_IMAGE="python:3.12", ANYBOX_SERVER_TOOLSET="all",
+                     ANYBOX_OPENSANDBOX_WORK_DIR=platform.nowhere)
+
+    def start(*args, **env):
+        return host.server(*args, env=env)
+    return start
+
+
+@pytest.fixture
+def made(serve, platform):
+    """A client with a sandbox, which is client.sandbox."""
+    client = serve()
+    client.box_id = client.tool("create_sandbox", name="work")["sandbox_id"]
+    client.sandbox, = platform.sandboxes.values()
+    return client
+
+
+def headers_of_execd(platform):
+    return [{k.lower(): v for k, v in h.items()} for h in platform.execd_headers]
+
+
+# ---- the stream of a command --------------------------------------------------------------------
+
+def test_a_command_does_not_wait_for_the_end_of_its_stream(made, platform):
+    platform.quirks.tail_s = 3
+    began = time.monotonic()
+    for i in range(6):
+        assert made.bash(f"echo {i}")["stdout"] == f"{i}\n"
+    assert time.monotonic() - began < 15, "six tails of 3 s were waited for"
+
+
+def test_connections_are_used_again(made):
+    before = made.sandbox.execd.connections
+    for i in range(30):
+        assert made.bash(f"echo {i}")["exit_code"] == 0
+        time.sleep(0.05)
+    assert made.sandbox.execd.connections - before <= 6
+
+
+def test_an_error_at_the_end_of_a_good_stream_is_an_error(made, platform):
+    platform.quirks.late_error = {"code": "RUNTIME_ERROR", "message": "session is busy"}
+    error = made.tool_error("exec_bash", command="echo QUIRK")
+    assert "RUNTIME_ERROR" in error["error"] and "session is busy" in error["error"]
+    assert made.bash("echo on")["stdout"] == "on\n"
+
+
+@pytest.mark.parametrize("after", [2, 3, 5])
+def test_a_stream_that_breaks_off_loses_nothing(made, platform, after):
+    platform.quirks.drop_after = after
+    answer = made.bash("echo one; sleep 0.3; echo two; sleep 0.3; printf QUIRK; echo err >&2; exit 7", timeout_s=60)
+    assert (answer["exit_code"], answer["stdout"], answer["stderr"]) == (7, "one\ntwo\nQUIRK", "err\n")
+
+
+@pytest.mark.long
+def test_a_stream_without_pings_is_doubted_and_goes_on(made, platform):
+    platform.quirks.silent = True
+    assert made.bash("sleep 25; echo QUIRK", timeout_s=60)["stdout"] == "QUIRK\n"
+
+
+def test_a_flood_costs_bounded_memory(made, platform):
+    platform.quirks.flood = 300_000
+    answer = made.bash("echo QUIRK", timeout_s=120)
+    assert answer["exit_code"] == 0 and len(answer["stdout"]) < 21000 and answer["truncated"] is True
+    with open(f"/proc/{made.pid}/status", encoding="ascii") as status:
+        assert int(status.read().split("VmRSS:")[1].split()[0]) < 150 * 1024
+
+
+def test_a_command_that_is_left_goes_on_as_a_task(serve):
+    client = serve(ANYBOX_DEFAULTS_EXEC_WINDOW="1")
+    client.tool("create_sandbox", name="work")
+    for command in "echo early; sleep 3; echo late; exit 5", "trap 'echo bye' USR1; echo early; sleep 3; echo late; exit 5":
+        answer = client.bash(command)
+        assert "exit_code" not in answer and answer["stdout"] == "early\n", answer
+        done = client.tool("check_background_task", task_id=answer["task_id"], wait_s=30)
+        assert done["exit_code"] == 5 and "early\nlate\n" in done["log_tail"], done
+    assert "\0" not in json.dumps(done)
+
+
+def test_a_job_in_the_background_outlives_its_server(serve, host):
+    client = serve()
+    client.tool("create_sandbox", name="work")
+    job = client.tool("exec_bash_background", command="sleep 1; echo finished; exit 3")
+    client.process.kill()
+    client.killed = True
+    other = serve()
+    done = other.tool("check_background_task", task_id=job["task_id"], wait_s=30)
+    assert done["exit_code"] == 3 and "finished" in done["log_tail"], done
+
+
+# ---- secrets ------------------------------------------------------------------------------------
+
+def test_the_key_never_goes_to_a_sandbox_and_its_token_is_its_own(made, serve, platform):
+    made.bash("true")
+    made.tool("write_remote_file", remote_path="f", content="x" * 100000)
+    heard = headers_of_execd(platform)
+    assert heard and not any("open-sandbox-api-key" in h for h in heard)
+    assert all(h.get("x-test-route") for h in heard), "the endpoint's own headers go with each request"
+    token = platform.orders[-1]["env"]["EXECD_ACCESS_TOKEN"]
+    assert len(token) == 64 and platform.orders[-1]["env"]["EXECD_API_GRACE_SHUTDOWN"] == "20ms"
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"http://127.0.0.1:{made.sandbox.listen()}/ping")
+    assert refused.value.code == 401
+    made.tool("create_sandbox", name="other")
+    assert platform.orders[-1]["env"]["EXECD_ACCESS_TOKEN"] != token
+    assert serve().bash("echo in", sandbox_name="work")["stdout"] == "in\n", "another process knows the token"
+
+
+def test_through_the_server_where_there_is_no_direct_way(serve, platform):
+    platform.quirks.proxy_only = True
+    client = serve()
+    client.tool("create_sandbox", name="work")
+    assert client.bash("echo via")["stdout"] == "via\n"
+    client.tool("write_remote_file", remote_path="f", content="y" * 300000)
+    assert client.bash("wc -c < f")["stdout"].strip() == "300000"
+    assert platform.proxied > 0
+    assert all(h.get("open-sandbox-api-key") == platform.key for h in headers_of_execd(platform)[-3:])
+
+
+# ---- life -----------------------------------------------------------------------------------------
+
+def test_a_paused_sandbox_goes_on_when_it_is_used(made, serve, platform):
+    made.bash("echo kept > f")
+    request = urllib.request.Request(f"{platform.url}/v1/sandboxes/{made.sandbox.id}/pause", method="POST",
+                                     headers={"OPEN-SANDBOX-API-KEY": platform.key})
+    urllib.request.urlopen(request)
+    listed, = serve().tool("list_sandboxes")["sandboxes"]
+    assert listed["connection_alive"] is False and "paused" in listed["connection_error"]
+    assert serve().bash("cat f", sandbox_name="work")["stdout"] == "kept\n"
+    assert made.sandbox.state == "Running"
+
+
+def test_use_renews_the_life_of_a_sandbox(made, serve, platform):
+    made.sandbox.expires = datetime.now(timezone.utc) + timedelta(seconds=100)
+    serve().bash("true", sandbox_name="work")
+    assert made.sandbox.expires > datetime.now(timezone.utc) + timedelta(seconds=500)
+
+
+@pytest.mark.parametrize("renews", ["false", "true"])
+def test_a_timeout_that_was_given_is_kept_unless_it_is_renewed(serve, platform, renews):
+    client = serve()
+    answer = client.tool("create_sandbox", name="work", timeout=600)
+    assert answer["expires_at"]
+    sandbox, = platform.sandboxes.values()
+    end = datetime.now(timezone.utc) + timedelta(seconds=200)
+    sandbox.metadata["anybox-life"] = str(int(end.timestamp()))
+    sandbox.expires = datetime.now(timezone.utc) + timedelta(seconds=100)
+    serve(ANYBOX_OPENSANDBOX_AUTO_RENEW=renews).bash("true", sandbox_name="work")
+    assert (sandbox.expires > end) is (renews == "true")
+    assert sandbox.expires > datetime.now(timezone.utc) + timedelta(seconds=120)
+
+
+def test_a_sandbox_that_expired_is_told_and_gone(made, platform):
+    platform.expire(made.sandbox)
+    assert wait_until(lambda: not platform.sandboxes, 20)
+    error = made.tool_error("exec_bash", command="true", sandbox_name="work")
+    assert error["code"] == "gone" and "create_sandbox" in error["error"], error
+    assert made.tool("list_sandboxes").get("sandboxes", []) == []
+
+
+def test_a_sandbox_that_expires_in_the_middle_of_a_command(made, platform):
+    call = made.start_tool("exec_bash", {"command": "echo begun; sleep 1000", "timeout_s": 500})
+    assert wait_until(lambda: any("sleep 1000" in c.order["command"] for c in list(made.sandbox.commands.values())), 20)
+    platform.expire(made.sandbox)
+    result = call.result(60)["result"]
+    text = result["content"][0]["text"]  # how it ended may still be told, or only that the sandbox did
+    assert "ended" in text if result.get("isError") else json.loads(text)["signal"] == "SIGKILL", result
+    assert made.tool_error("exec_bash", command="true", sandbox_name="work")["code"] == "gone"
+
+
+@pytest.mark.parametrize("goes", [False, True])
+def test_sandboxes_are_kept_at_exit_unless_configured(serve, platform, goes):
+    client = serve(ANYBOX_OPENSANDBOX_DELETE_AT_EXIT="true" if goes else "false")
+    client.tool("create_sandbox", name="work")
+    client.close()
+    assert bool(platform.sandboxes) is not goes
+
+
+# ---- creates ---------------------------------------------------------------------------------------
+
+def test_what_was_ordered_reaches_the_platform(serve, platform):
+    client = serve()
+    client.tool("create_sandbox", name="my.box_", image="node:22", env={"A": "b"}, memory="1536m", cpus=1.5, timeout=120,
+                egress=["*.pypi.org"], volumes=[{"name": "data", "mount_path": "/data", "claim": "c", "read_only": True}])
+    order = platform.orders[-1]
+    assert order["image"] == {"uri": "node:22"} and order["timeout"] == 120
+    assert order["resourceLimits"] == {"cpu": "1500m", "memory": "1536Mi"}
+    assert order["env"]["A"] == "b" and order["metadata"]["anybox-name"] == "my.box"
+    assert order["networkPolicy"] == {"defaultAction": "deny", "egress": [{"action": "allow", "target": "*.pypi.org"}]}
+    assert order["volumes"] == [{"name": "data", "mountPath": "/data", "readOnly": True, "pvc": {"claimName": "c"}}]
+    client.tool("create_sandbox", name="plain")
+    assert "networkPolicy" not in platform.orders[-1] and "volumes" not in platform.orders[-1]
+    client.tool("create_sandbox", name="shut", network="none")
+    assert platform.orders[-1]["networkPolicy"] == {"defaultAction": "deny", "egress": []}
+    error = client.tool_error("create_sandbox", provider="local", egress=["x.org"])
+    assert error["code"] == "unsupported" and "opensandbox" in error["error"]
+
+
+@pytest.mark.parametrize("lost", ["late", "broken"])
+def test_a_create_without_an_answer_leaves_nothing(serve, platform, lost):
+    if lost == "late":
+        platform.quirks.create_delay_s = 4
+    else:
+        platform.quirks.create_answers = False
+    client = serve(ANYBOX_OPENSANDBOX_CREATE_TIMEOUT="1")
+    error = client.tool_error("create_sandbox", 120, name="work")
+    assert error["code"] == "unreachable", error
+    assert platform.orders and wait_until(lambda: not platform.sandboxes, 30)
+    assert client.tool("list_sandboxes").get("sandboxes", []) == []
+
+
+def test_a_create_whose_server_is_killed_is_cleared_up_by_the_next(serve, platform):
+    platform.quirks.create_delay_s = 3
+    client = serve()
+    client.start_tool("create_sandbox", {"name": "work"})
+    assert wait_until(lambda: platform.sandboxes, 20)
+    client.process.kill()
+    client.process.wait()
+    client.killed = True
+    other = serve()
+    assert wait_until(lambda: other.tool("list_sandboxes").get("sandboxes", []) == [] and not platform.sandboxes, 30)
+
+
+def test_no_more_than_the_limit_over_all_instances(serve, host, platform):
+    config = host.folder / "config.json"
+    config.write_text(json.dumps({
+        "server": {"name": "opensandbox-mcp", "version": "1.0.0", "description": "x", "other": 1},
+        "opensandbox": {"server_url": platform.url, "default_image": "python:3.12", "default_timeout": 900,
+                        "max_concurrent_sandboxes": 2, "auto_cleanup": True, "cleanup_after_minutes": 5},
+        "logging": {"level": "INFO", "file": "mcp-server.log", "max_size_mb": 10}, "unknown": True}))
+    os.chmod(host.folder, 0o777)
+    del host.pool["OPENSANDBOX_SERVER"], host.pool["OPENSANDBOX_DEFAULT_IMAGE"]
+    one, two = serve("--config", str(config)), serve("--config", str(config))
+    one.tool("create_sandbox", name="a")
+    assert platform.orders[-1]["image"]["uri"] == "python:3.12" and platform.orders[-1]["timeout"] == 300
+    two.tool("create_sandbox", name="b")
+    error = one.tool_error("create_sandbox", name="c")
+    assert error["code"] == "limit" and "delete_sandbox" in error["error"]
+    two.tool("delete_sandbox", sandbox_id="b")
+    one.tool("create_sandbox", name="c")
+    host.pool["OPENSANDBOX_SERVER"] = platform.url
+
+
+# ---- what is wrong is said -----------------------------------------------------------------------------
+
+def test_no_server_is_a_sentence(serve, platform):
+    client = serve(OPENSANDBOX_SERVER=f"http://127.0.0.1:{platform.dead_port}")
+    error = client.tool_error("create_sandbox")
+    assert error["code"] == "unreachable" and str(platform.dead_port) in error["error"]
+    assert "OPENSANDBOX_SERVER" in error["error"]
+
+
+@pytest.mark.parametrize(("key", "code"), [("wrong", "INVALID_API_KEY"), ("", "MISSING_API_KEY")])
+def test_a_wrong_key_is_a_sentence(serve, key, code):
+    error = serve(OPEN_SANDBOX_API_KEY=key).tool_error("create_sandbox")
+    assert error["code"] == "denied" and code in error["error"] and "OPEN_SANDBOX_API_KEY" in error["error"]
+
+
+@pytest.mark.parametrize(("more", "code", "words"), [
+    ({"image": "no-such/image:1"}, "invalid", "SANDBOX_IMAGE_PULL_FAILED"),
+    ({"timeout": 59}, "invalid", "60"),
+    ({"timeout": 0}, "invalid", "timeout"),
+])
+def test_a_wrong_order_is_a_sentence(serve, platform, more, code, words):
+    error = serve().tool_error("create_sandbox", **more)
+    assert error["code"] == code and words in error["error"], error
+    assert not platform.sandboxes
+
+
+@pytest.mark.parametrize(("status", "body", "code", "words"), [
+    (429, {"code": "QUOTA", "message": "exceeded quota: sandboxes"}, "limit", "delete_sandbox"),
+    (422, {"detail": [{"type": "x", "loc": ["body", "env"], "msg": "Input should be a valid dictionary"}]}, "invalid",
+     "env: Input should be a valid dictionary"),
+    (404, {"detail": "Not Found"}, "gone", "Not Found"),
+    (500, b"Internal Server Error", "system", "Internal Server Error"),
+    (503, b"Service Unavailable", "unreachable", "try again"),
+])
+def test_the_servers_own_words_are_told(serve, platform, status, body, code, words):
+    platform.quirks.refuse_create = (status, body)
+    error = serve(ANYBOX_OPENSANDBOX_CREATE_TIMEOUT="5").tool_error("create_sandbox", 60)
+    assert error["code"] == code and words in error["error"] and str(status) in error["error"], error
+
+
+def test_without_an_image_there_is_advice(serve):
+    error = serve(OPENSANDBOX_DEFAULT_IMAGE="").tool_error("create_sandbox")
+    assert error["code"] == "invalid" and "OPENSANDBOX_DEFAULT_IMAGE" in error["error"]
+
+
+def test_nothing_runs_on_this_machine_instead(serve):
+    error = serve().tool_error("exec_bash", command="echo here")
+    assert "create_sandbox" in error["error"] and "OPENSANDBOX_SERVER" in error["error"]
+
+
+def test_the_toolset_alone_means_the_usual_place(host):
+    client = host.server("--toolset", "opensandbox")
+    error = client.tool_error("create_sandbox", image="python:3.12")
+    assert "http://localhost:8080" in error["error"] or error["code"] in ("denied", "invalid"), error
+
+
+def test_a_server_that_was_restarted_is_no_loss(made, platform):
+    call = made.start_tool("exec_bash", {"command": "sleep 2; echo through", "timeout_s": 60})
+    assert wait_until(lambda: any("through" in c.order["command"] for c in list(made.sandbox.commands.values())), 20)
+    platform.stop()
+    assert made.bash("echo direct")["stdout"] == "direct\n", "a sandbox is reached without the server"
+    assert made.tool_error("create_sandbox", name="b")["code"] == "unreachable"
+    platform.restart()
+    assert made.finish_tool(call)["stdout"] == "through\n"
+    made.tool("create_sandbox", name="b")
+    assert len(platform.sandboxes) == 2
+
+
+def test_doctor_says_how_it_is(serve, host, platform):
+    good = host.run("doctor")
+    assert platform.url in good.stdout and "OpenSandbox server" in good.stdout, good.stdout
+    bad = host.run("doctor", env={"OPEN_SANDBOX_API_KEY": "wrong"})
+    assert "OPEN_SANDBOX_API_KEY" in bad.stdout
+
+
+# ---- the tools in O's shapes -----------------------------------------------------------------------------
+
+def test_the_tools_of_the_opensandbox_server(serve, platform):
+    client = serve("--toolset", "opensandbox")
+    made = client.tool("create_sandbox", image="python:3.12", timeout=600, env={"A": "1"})
+    assert made["status"] == "running" and made["created_at"].endswith("Z")
+    box = made["sandbox_id"]
+    ran = client.tool("run_command", sandbox_id=box, command="echo $A; echo e >&2; exit 3", timeout=300)
+    assert (ran["exit_code"], ran["stdout"], ran["stderr"]) == (3, "1\n", "e\n") and isinstance(ran["duration"], float)
+    data = bytes(range(256)) * 1000
+    client.tool("upload_files", sandbox_id=box,
+                files=[{"path": "a/b.bin", "content": base64.b64encode(data).decode()}])
+    got, = client.tool("download_files", sandbox_id=box, paths=["a/b.bin"])["files"]
+    assert base64.b64decode(got["content"]) == data and got["size"] == len(data)
+    listed, = client.tool("list_sandboxes")["sandboxes"]
+    assert (listed["id"], listed["image"], listed["status"]) == (box, "python:3.12", "running")
+    assert client.tool("delete_sandbox", sandbox_id=box)["status"] == "deleted" and not platform.sandboxes
+
+
+def test_run_command_streams_its_output_as_progress(serve):
+    client = serve()
+    box = client.tool("create_sandbox")["sandbox_id"]
+    future = client.start_tool("run_command", {"sandbox_id": box, "command": "for i in 1 2 3; do echo step $i; sleep 1; done"},
+                               progress_token="t")
+    assert client.finish_tool(future)["exit_code"] == 0
+    assert any("step" in p.get("message", "") for p in client.progress("t"))
+
+
+def test_many_are_listed_with_few_questions(serve, platform):
+    client = serve()
+    for i in range(8):
+        client.tool("create_sandbox", name=f"b{i}")
+    other = serve()
+    before = len([s for s in platform.seen if s[1] == "server"])
+    assert len(other.tool("list_sandboxes")["sandboxes"]) == 8
+    assert len([s for s in platform.seen if s[1] == "server"]) - before <= 6
+
+
+def test_a_sandbox_that_is_killed_from_outside_is_told(made, platform):
+    platform.remove(made.sandbox)
+    assert made.tool_error("exec_bash", command="true", sandbox_name="work")["code"] == "gone"
+
+
+def test_interrupted_calls_leave_no_process(made):
+    call = made.start_tool("exec_bash", {"command": "sleep 98761 & sleep 98762"})
+    assert wait_until(lambda: sum(b"sleep\0" in open(f"/proc/{p}/cmdline", "rb").read()
+                                  for p in made.sandbox.processes()) == 2, 20)
+    made.cancel(call.request_id)
+    assert wait_until(lambda: not list(made.sandbox.processes()), 20)
