@@ -41,6 +41,7 @@ struct stream {
     uint32_t window;
     uint32_t granted; /* that it may still send */
     uint32_t owed;    /* taken off its hands, not granted again yet */
+    bool is_widened;  /* it was granted MUX_EARLY, or there was not enough left for that */
     bool eof_got, write_ended;
 
     bool close_sent, close_got;
@@ -163,6 +164,7 @@ static int add_stream(struct mux *m, uint16_t id, int given, struct err *e)
     buf_init(&s->queue, (size_t)2 * MUX_WINDOW);
     m->windows += s->window;
     m->n_streams++;
+    make_ready(m, s); /* for the early credit */
     return 0;
 }
 
@@ -337,9 +339,6 @@ static int on_open(struct mux *m, uint16_t id, struct err *e)
     if (add_stream(m, id, fd, e) < 0 && add_stream(m, id, -1, e) < 0) {
         return -1;
     }
-    if (m->streams[id].fd < 0) {
-        make_ready(m, &m->streams[id]);
-    }
     return 0;
 }
 
@@ -478,6 +477,25 @@ static void tidy_out(struct mux *m)
     }
 }
 
+/* More for a conversation that has just begun, before anything is known of its reader. Half of all
+ * that there is is left for those that turn out to need it. */
+static void widen(struct mux *m, struct stream *s)
+{
+    uint32_t more = MUX_EARLY - s->window;
+
+    if (s->is_widened) {
+        return;
+    }
+    s->is_widened = true;
+    if (s->fd < 0 || s->eof_got || m->windows + more > MUX_TOTAL / 2) {
+        return;
+    }
+    m->windows += more;
+    s->window += more;
+    s->granted += more;
+    put_frame(m, MUX_CREDIT, s->id, more);
+}
+
 /* A window that its reader keeps up with may grow. */
 static void grant(struct mux *m, struct stream *s)
 {
@@ -535,6 +553,7 @@ static bool can_read(const struct stream *s)
  * more. */
 static bool serve(struct mux *m, struct stream *s)
 {
+    widen(m, s);
     grant(m, s);
     if (can_read(s)) {
         read_piece(m, s);

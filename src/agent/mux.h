@@ -19,8 +19,10 @@
  *
  * Flow. What came for a conversation is written to its socket at once, and what does not fit
  * is kept; a side may have sent no more than the other granted it: MUX_FIRST bytes, and again
- * as many as were taken off its hands. A window grows while its reader keeps up, to
- * MUX_WINDOW, so that a long way is filled, and all windows together stay below MUX_TOTAL.
+ * as many as were taken off its hands. Each side grants up to MUX_EARLY as soon as a conversation
+ * begins, which on a long way saves the round trips that growing takes. A window grows while its
+ * reader keeps up, to MUX_WINDOW, so that a long way is filled, and all windows together stay
+ * below MUX_TOTAL.
  * So mux_feed() takes whatever comes, memory is bounded, and a conversation that nobody reads
  * stops nobody else. Of what is to be sent no more than about MUX_OUT is prepared, one piece
  * of each conversation in turn: a small message does not wait behind a flood.
@@ -52,6 +54,7 @@
 #define MUX_STREAMS 512          /* conversations at once */
 #define MUX_DATA    (32u << 10)  /* most bytes of one DATA */
 #define MUX_FIRST   (128u << 10) /* what may be sent before anything was granted */
+#define MUX_EARLY   MUX_WINDOW   /* what is granted before anything came, while there is enough */
 #define MUX_WINDOW  (4u << 20)   /* and the most that may ever be under way */
 #define MUX_TOTAL   (128u << 20) /* of all conversations together */
 #define MUX_OUT     (128u << 10) /* prepared for sending */

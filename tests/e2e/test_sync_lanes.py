@@ -147,6 +147,27 @@ def test_a_host_that_lets_no_more_in_is_enough(host, world, line):
     client.bash("rm -rf proj-one")
 
 
+def test_a_conversation_that_was_begun_ahead_and_lost_is_no_loss(host, world, line, far):
+    """Each listing begins one for the files that follow; here they follow when it is gone."""
+    client = client_of(host, line, world, far)
+    folder = write_project(host, 1)
+    for _ in range(3):
+        assert up(client, folder, dry_run=True)["new_files"] == 3
+    relays = world.user.processes(RELAY)
+    for pid in relays:
+        os.kill(int(pid), signal.SIGKILL)
+    assert wait_until(lambda: not any(is_running(int(pid)) for pid in relays), 60)
+
+    def is_back():
+        with contextlib.suppress(ToolFailed):
+            client.bash("true")
+        return world.user.processes(RELAY)
+
+    assert wait_until(is_back, 60)
+    assert up(client, folder)["uploaded_files"] == 3
+    same(folder, world.user.home / "proj")
+
+
 @pytest.mark.parametrize("who", ["worker", "sshd"])
 def test_what_dies_in_the_middle_is_gone_on_with(host, world, line, far, who):
     client = client_of(host, line, world, far, REMOTE_SANDBOX_INLINE_SYNC_MAX_FILES="0")

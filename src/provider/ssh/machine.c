@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "provider/ssh/ahead.h"
 #include "provider/ssh/pool.h"
 
 #define ARENA_LIMIT (1u << 20)
@@ -20,6 +21,7 @@ void machine_init(struct machine *m, const struct ssh_host *conf)
     m->name = arena_str(&m->arena, conf->name);
     machine_keep(m, conf);
     m->max_sessions = SESSIONS_MAX;
+    m->ahead_fd = -1;
     list_init(&m->queue);
     list_init(&m->idle_sftp);
     list_init(&m->pumps);
@@ -409,6 +411,7 @@ static void fini_one(struct machine *m)
 {
     wipe(m->conf.password);
     wipe(m->conf.key_passphrase);
+    ahead_drop(m);
     (void)pthread_mutex_destroy(&m->lock);
     arena_fini(&m->arena);
 }

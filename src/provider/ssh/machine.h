@@ -105,6 +105,8 @@ struct machine {
     bool is_lane;                 /* of another machine; see lanes.h */
     struct machine *lanes[LANES]; /* this one's, or NULL */
     uint32_t rtt_us;              /* how long a round trip takes; 0: not known */
+    int ahead_fd;                 /* a conversation for the next call, or -1; see ahead.h */
+    int64_t ahead_ms;             /* when it was begun */
 };
 
 enum chan_kind {

@@ -17,6 +17,7 @@
 #include "base/id.h"
 #include "base/thread.h"
 #include "provider/over_agent.h"
+#include "provider/ssh/ahead.h"
 #include "provider/ssh/hostagent.h"
 #include "provider/ssh/lanes.h"
 #include "provider/ssh/own.h"
@@ -36,7 +37,8 @@ struct way {
     struct agent_box agent;
     struct machine *machine;
     struct chan *relay;
-    int first; /* the conversation that was opened to see whether it works; or -1 */
+    bool is_foreseen; /* it may take the conversation that was begun ahead */
+    int first;        /* the conversation that was opened to see whether it works; or -1 */
 };
 
 static int way_connect(struct box *b, const struct ctx *ctx, struct err *e)
@@ -68,8 +70,9 @@ static void way_end(struct way *w)
     }
 }
 
-#define WAY_NONE ((struct way){.first = -1})
-#define own_way  CLEANUP(way_end)
+#define WAY_NONE     ((struct way){.first = -1})
+#define WAY_FORESEEN ((struct way){.first = -1, .is_foreseen = true})
+#define own_way      CLEANUP(way_end)
 
 /* False: the other one it is. */
 static bool way_open(struct way *w, struct box *b)
@@ -85,7 +88,10 @@ static bool way_open(struct way *w, struct box *b)
     w->agent.box.ref = b->ref;
     w->agent.connect = way_connect;
     atomic_init(&w->agent.box.refs, 1);
-    w->first = relay_connect(w->relay, &ignored);
+    w->first = w->is_foreseen ? ahead_take(w->machine) : -1;
+    if (w->first < 0) {
+        w->first = relay_connect(w->relay, &ignored);
+    }
     return w->first >= 0;
 }
 
@@ -413,7 +419,7 @@ static bool way_open_patiently(struct way *w, struct box *b, const struct ctx *c
             break;
         }
         way_end(w);
-        *w = WAY_NONE;
+        *w = w->is_foreseen ? WAY_FORESEEN : WAY_NONE;
         if (ctx_wait(ctx, NULL, 0, clock_mono_ms() + START_GAP_MS, &e) < 0) {
             break;
         }
@@ -429,15 +435,17 @@ static int tree_list(struct box *b, const struct ctx *ctx, const struct tree_req
 {
     struct way w own_way = WAY_NONE;
 
-    return way_open_patiently(&w, b, ctx)
-               ? way_failed(trees_over_agent.list(&w.agent.box, ctx, req, each, arg, out, e), e)
-               : ssh_tree_list(b, ctx, req, each, arg, out, e);
+    if (!way_open_patiently(&w, b, ctx)) {
+        return ssh_tree_list(b, ctx, req, each, arg, out, e);
+    }
+    ahead_begin(w.machine, w.relay);
+    return way_failed(trees_over_agent.list(&w.agent.box, ctx, req, each, arg, out, e), e);
 }
 
 static int tree_put(struct box *b, const struct ctx *ctx, struct str root,
                     const struct tree_source *from, struct put_result *out, struct err *e)
 {
-    struct way w own_way = WAY_NONE;
+    struct way w own_way = WAY_FORESEEN;
 
     return way_open_patiently(&w, b, ctx)
                ? way_failed(trees_over_agent.put(&w.agent.box, ctx, root, from, out, e), e)

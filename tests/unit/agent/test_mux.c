@@ -450,6 +450,68 @@ static void a_window_grows_while_it_is_read(void **state)
     pair_close(&p);
 }
 
+/* How much of what `from` says arrives while nothing comes back. */
+static size_t one_way(struct pair *p, struct mux *from, struct mux *to, int said, int heard)
+{
+    size_t got = 0;
+
+    for (int i = 0; i < 500; i++) {
+        (void)flood(said, SIZE_MAX);
+        mux_turn(from);
+        (void)carry(p, from, to, SIZE_MAX);
+        mux_turn(to);
+        got += swallow(heard);
+    }
+    return got;
+}
+
+static void a_window_is_granted_before_anything_came(void **state)
+{
+    struct pair p;
+    (void)state;
+    pair_open(&p);
+    int fd own_fd = begin(&p);
+
+    /* The one who begins is heard of and grants with the same bytes; the other one answers. */
+    assert_true(carry(&p, p.near, p.far, SIZE_MAX));
+    assert_int_equal(one_way(&p, p.far, p.near, p.accepted[0], fd), MUX_EARLY);
+    assert_int_equal(one_way(&p, p.near, p.far, fd, p.accepted[0]), MUX_EARLY);
+    pair_close(&p);
+}
+
+static uint32_t number_at(const char *p)
+{
+    const unsigned char *b = (const unsigned char *)p;
+
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+/* Of conversations that say nothing: beginnings and credits are all there is. */
+static void early_windows_leave_some_for_those_that_grow(void **state)
+{
+    enum { N = MUX_TOTAL / MUX_EARLY };
+    struct pair p;
+    int fds[N];
+    uint64_t granted = 0;
+    (void)state;
+    pair_open(&p);
+    for (size_t i = 0; i < N; i++) {
+        fds[i] = begin(&p);
+    }
+    struct str out = mux_out(p.near);
+    assert_true(out.len > 0 && out.len % 8 == 0);
+    for (size_t at = 0; at < out.len; at += 8) {
+        granted += out.p[at] == MUX_CREDIT ? number_at(out.p + at + 4) : 0;
+    }
+    assert_true(granted > MUX_TOTAL / 4 && granted <= MUX_TOTAL / 2);
+    for (size_t i = 0; i < N; i++) {
+        (void)close(fds[i]);
+    }
+    run(&p);
+    assert_int_equal(mux_count(p.near), 0);
+    pair_close(&p);
+}
+
 static void has_many_conversations(void **state)
 {
     struct pair p;
@@ -632,6 +694,8 @@ int main(void)
         cmocka_unit_test(a_small_message_passes_a_flood),
         cmocka_unit_test(moves_much),
         cmocka_unit_test(a_window_grows_while_it_is_read),
+        cmocka_unit_test(a_window_is_granted_before_anything_came),
+        cmocka_unit_test(early_windows_leave_some_for_those_that_grow),
         cmocka_unit_test(has_many_conversations),
         cmocka_unit_test(refuses_one_too_many),
         cmocka_unit_test(a_refused_one_ends_at_once),
