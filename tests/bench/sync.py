@@ -70,6 +70,15 @@ def now_kb(pid):
         return next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
 
 
+def is_running(pid):
+    """One that has ended and that its parent has not looked at yet is not."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
 class Pair:
     """Two ways to the same host: our server, and rsync; each has a target of its own there."""
 
@@ -166,6 +175,30 @@ def large_row(pair, source, size, aim, rounds):
     pair.clean()
 
 
+def cancel_row(pair, folder, size, rounds):
+    """From the call to its answer, when the worker is gone: a transfer that is in the middle of a file."""
+    path = folder / "long"
+    with open(path, "wb") as f:
+        for _ in range(size >> 20):
+            f.write(os.urandom(1 << 20))
+    took = []
+    while len(took) < rounds:
+        pair.clean()
+        task = pair.client.call("sync_local_to_remote_background", local_path=str(path),
+                                remote_path=f"{pair.far}/ours")["task_id"]
+        while not (now := pair.client.call("check_file_transfer_task", task_id=task)).get("progress", {}).get("bytes"):
+            if now["status"] not in ("queued", "running"):
+                sys.exit(f"the transfer was too quick to be cancelled: {now}")
+        began = time.monotonic()
+        answer = pair.client.call("cancel_file_transfer_task", task_id=task, force_kill_after_s=60)
+        took.append((time.monotonic() - began) * 1e6)
+        if answer["status"] != "cancelled" or is_running(now["pid"]):
+            sys.exit(f"the transfer was not cancelled: {answer}")
+    row("a transfer is cancelled and its worker gone", us(statistics.median(took)), "", "", "1 s")
+    path.unlink()
+    pair.clean()
+
+
 def many_rows(pair, folder, n, rounds):
     source = write_tree(folder / "many", n)
     pid = pair.client.proc.pid
@@ -214,6 +247,7 @@ def tables(programs, quick):
             with Place(world, world.folder, world.server) as place, paired(programs, place, near, far) as pair:
                 tree_rows(pair, source, n, ("0.6x", "0.4x", "0.5x"), rounds)
                 large_row(pair, source, size, "0.8x", rounds)
+                cancel_row(pair, near, max(size, 256 << 20), rounds)
                 many_rows(pair, near, 5000 if quick else 100000, rounds)
             slow_table(programs, world, source, far, n, (size, rounds))
     finally:

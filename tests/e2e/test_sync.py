@@ -1,10 +1,13 @@
 """sync_local_to_remote, sync_remote_to_local and their relatives, in each kind of sandbox: what arrives
 is what was there, nothing else is touched, and what cannot be is told in a sentence."""
 import base64
+import contextlib
 import hashlib
 import json
 import os
 import pathlib
+import pty
+import re
 import shutil
 import subprocess
 
@@ -666,6 +669,31 @@ def test_sync_of_the_command_line(place, host):
     assert missing.returncode == 1 and "missing" in missing.stderr
     home = host.run(*more, "sync", "--delete", "src", "work:~")
     assert home.returncode == 1 and "home" in home.stderr
+
+
+def on_a_terminal(host, *args):
+    """Exit status, standard output, and what a terminal shows of the other."""
+    terminal, end = pty.openpty()
+    process = host.popen(*args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=end, text=True)
+    os.close(end)
+    shown = b""
+    with open(terminal, "rb", buffering=0) as seen, contextlib.suppress(OSError):  # EIO: nobody writes any more
+        while piece := seen.read(65536):
+            shown += piece
+    return process.wait(60), process.communicate()[0], shown.decode()
+
+
+@pytest.mark.parametrize("command", ["sync", "cp"])
+def test_a_terminal_shows_a_bar(box, host, command):
+    for i in range(30):
+        put(host, f"src/{i}", os.urandom(100_000))
+    status, said, shown = on_a_terminal(host, command, "src", "work:bar")
+    assert status == 0 and said.startswith("30 files sent (2.9 MiB)"), (said, shown)
+    bars = [line for line in shown.split("\r") if line.startswith("[")]
+    assert bars and all(re.fullmatch(r"\[#*\.*\] +\d+ %  .* of 2\.9 MiB  \d+ of 30 files.*\x1b\[K", b) for b in bars), shown
+    assert shown.endswith("\r\x1b[K"), "the bar stays on the screen"
+    status, said, shown = on_a_terminal(host, command, "work:missing", "back")
+    assert status == 1 and "missing" in shown and "[#" not in shown and "[." not in shown, shown
 
 
 def test_cp_of_a_folder(place, host):

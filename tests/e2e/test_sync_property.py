@@ -5,7 +5,6 @@ import contextlib
 import os
 import pathlib
 import random
-import shutil
 import signal
 import subprocess
 import time
@@ -14,6 +13,7 @@ import pytest
 import trees
 from host import is_running, pid_inside, processes_beside, wait_until
 from mcp_client import ToolFailed
+from places import PLACES
 from test_transfers import check, finished, has_agent, workers
 
 POOL = 0
@@ -307,6 +307,31 @@ def test_a_box_that_is_full_says_so_and_keeps_whole_files(host, dice):
     same(near, far)
 
 
+def test_a_container_that_is_full_says_so_and_keeps_whole_files(host, engine, dice):
+    """Its memory is what can be filled without harm to others."""
+    near, there = host.project / "tree", "/dev/shm/tree"
+    heavy(host, dice, near, 16)
+    with PLACES["docker"](host, engine) as client:
+        def up():
+            return client.tool("sync_local_to_remote", 110, local_path=str(near), remote_path=there)
+
+        free = int(client.bash("df -B1 --output=avail /dev/shm | tail -n 1")["stdout"])
+        client.bash(f"head -c {free - (8 << 20)} /dev/zero > /dev/shm/filler")
+        far = f"/proc/{client.init}/root{there}"
+        try:
+            with pytest.raises(ToolFailed) as failed:
+                up()
+            assert "space" in failed.value.text, failed.value.text
+            nothing_is_half(far, trees.look(near))
+            assert not trees.temporary(far)
+            client.bash("rm /dev/shm/filler")
+            up()
+            nothing_is_half(far, trees.look(near))
+            assert len(list(pathlib.Path(far).glob("big*"))) == 16 and not trees.temporary(far)
+        finally:
+            client.bash("rm -rf /dev/shm/filler /dev/shm/tree")
+
+
 def test_a_folder_here_that_is_full_says_so_and_keeps_whole_files(place, host, dice):
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small file system")
@@ -353,21 +378,26 @@ def test_a_hundred_thousand_files(place, host):
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_a_sparse_file_of_five_gigabytes(host, world):
-    """To a host, whose disk is this one's: a box has less than that."""
-    if shutil.disk_usage(world.user.home).free < 12 << 30:
-        pytest.skip("there is less than 12 GiB of disk")
-    import ssh_servers
-    client = host.server(env={**ENV, **ssh_servers.hosts(world.entry(world.server))})
-    near = host.project / "tree"
+def test_a_sparse_file_of_five_gigabytes(place, host, request):
+    if request.node.callspec.params["place"] not in ("local", "ssh-agent", "docker"):
+        pytest.skip("without an agent all of it would travel and be written")
+    near, back = host.project / "tree", host.project / "back"
     near.mkdir()
     with open(near / "hole", "wb") as f:
         f.truncate(5 << 30)
         f.seek(3 << 30)
         f.write(b"in the middle")
-    client.tool("sync_local_to_remote", 500, local_path=str(near), remote_path="tree")
-    far = world.user.home / "tree/hole"
-    assert far.stat().st_size == 5 << 30
-    with open(far, "rb") as f:
+    if host.tier.switches:
+        subprocess.run(["chown", "-R", f"{host.tier.uid}:{host.tier.uid}", near], check=True)
+    place.tool("sync_local_to_remote", 500, local_path=str(near), remote_path="tree")
+    there = place.bash("cd tree && stat -c %s hole && du -k hole | cut -f 1 && "
+                       "dd if=hole bs=1M skip=3072 count=1 status=none | head -c 20 | od -An -c")
+    size, kib, text = there["stdout"].split(maxsplit=2)
+    assert int(size) == 5 << 30 and int(kib) < 1024, there
+    assert "".join(text.split()) == "inthemiddle" + r"\0" * 7, there
+    place.tool("sync_remote_to_local", 500, remote_path="tree", local_path=str(back))
+    found = (back / "hole").stat()
+    assert found.st_size == 5 << 30 and found.st_blocks * 512 < 1 << 20
+    with open(back / "hole", "rb") as f:
         f.seek(3 << 30)
         assert f.read(20) == b"in the middle" + b"\0" * 7
