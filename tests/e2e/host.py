@@ -166,7 +166,7 @@ class Host:
         """What the SDKs pass to a server, and where its state is."""
         return {"HOME": str(self.user_home), "PATH": SYSTEM_PATH, "TERM": "xterm", "SHELL": "/bin/sh",
                 "USER": "tester", "LOGNAME": "tester", "ANYBOX_HOME": str(self.home),
-                **self.pool, **self.more_env, **more}
+                **{k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}, **self.pool, **self.more_env, **more}
 
     def server(self, *args, env=None, cwd=None, program=None, **more):
         """A running stdio server with a client that has shaken hands."""

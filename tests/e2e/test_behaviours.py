@@ -24,8 +24,8 @@ def nap():
 
 
 def processes(place):
-    """Command lines of naps. Other people's are on a host as well, with ids that are not ours."""
-    return place.bash("for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done 2>/dev/null | grep -a sleep",
+    """Command lines. On a host there are other people's processes, which are none of ours."""
+    return place.bash("for p in /proc/[0-9]*; do [ -O $p ] && tr '\\0' ' ' < $p/cmdline; echo; done 2>/dev/null",
                       max_output_chars=1_000_000)["stdout"]
 
 
