@@ -332,7 +332,8 @@ static int find_way(struct run *r, int *fd, struct err *e)
     e->kind = ERR_NONE;
     rc = open_way(r, fd, e);
     bool is_absent = e->kind == ERR_NOT_FOUND || !is_known(r);
-    if (rc != 0 || !is_absent || r->box->provider->ops->ports == NULL) {
+    const struct port_ops *ports = r->box->provider->ops->ports;
+    if (rc != 0 || !is_absent || ports == NULL || ports->dial_unix == NULL) {
         return rc;
     }
     if (run_driver(r, STR_EMPTY, e) < 0) {

@@ -9,6 +9,7 @@ import os
 import pathlib
 import pwd
 import re
+import select
 import shutil
 import signal
 import socket
@@ -301,27 +302,30 @@ class ExecdRoutes:
         self.answer(404, b"404 page not found", "text/plain")
 
     def pass_on(self, port, method, path):
-        """execd's reverse proxy to a port of the sandbox, whose network is ours."""
-        data = self.body()
+        """execd's reverse proxy to a port of the sandbox, whose network is ours; WebSockets, too."""
+        changes = "Upgrade" in self.headers
+        data = b"" if changes else self.body()
         try:
-            with socket.create_connection(("127.0.0.1", port), 5) as upstream:
-                query = self.path.partition("?")[2]
-                head = [f"{method} {path}{'?' + query if query else ''} HTTP/1.0"]
-                head += [f"{n}: {v}" for n, v in self.headers.items()
-                         if n.lower() not in ("connection", "transfer-encoding", "content-length")]
-                head += [f"Content-Length: {len(data)}", "", ""]
-                upstream.sendall("\r\n".join(head).encode() + data)
-                answer = b""
-                while piece := upstream.recv(65536):
-                    answer += piece
+            upstream = socket.create_connection(("127.0.0.1", port), 5)
         except OSError:
             self.answer(502, b"Bad Gateway", "text/plain")
             return
-        first, _, rest = answer.partition(b"\r\n\r\n")
-        lines = first.decode("latin-1").split("\r\n")
-        headers = [line.split(": ", 1) for line in lines[1:] if ": " in line]
-        kind = dict((n.lower(), v) for n, v in headers).get("content-type", "text/plain")
-        self.answer(int(lines[0].split()[1]), rest, kind)
+        query = self.path.partition("?")[2]
+        head = [f"{method} {urllib.parse.quote(path)}{'?' + query if query else ''} HTTP/1.1"]
+        head += [f"{n}: {v}" for n, v in self.headers.items()
+                 if n.lower() not in ("connection", "transfer-encoding", "content-length", "open-sandbox-api-key")]
+        head += ["Connection: Upgrade"] if changes else ["Connection: close", f"Content-Length: {len(data)}"]
+        self.close_connection = True
+        with upstream, contextlib.suppress(OSError):
+            upstream.settimeout(None)
+            upstream.sendall("\r\n".join([*head, "", ""]).encode() + data)
+            ears = [upstream, self.connection] if changes else [upstream]
+            while True:
+                for ear in select.select(ears, [], [])[0]:
+                    piece = ear.recv(65536)
+                    if not piece:
+                        return
+                    (upstream if ear is self.connection else self.connection).sendall(piece)
 
     def ping(self, _sandbox):
         self.answer(200, b"")

@@ -3,13 +3,16 @@ do like all others is in test_behaviours.py."""
 import base64
 import json
 import os
+import socket
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from host import wait_until
+from host import free_port, wait_until
+from test_ports import forwarding
 
 POOL = 0
 
@@ -384,3 +387,119 @@ def test_interrupted_calls_leave_no_process(made):
                                   for p in made.sandbox.processes()) == 2, 20)
     made.cancel(call.request_id)
     assert wait_until(lambda: not list(made.sandbox.processes()), 20)
+
+
+# ---- ports ------------------------------------------------------------------------------------------------
+
+APP = """import http.server, os, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.headers.get("Upgrade"):
+            self.send_response(101 if self.path == "/live" else 200)
+            self.end_headers()
+            while self.path == "/live" and (word := self.rfile.readline()):
+                self.wfile.write(word.upper())
+            if self.path == "/no":
+                self.connection.settimeout(0.5)
+                try:
+                    self.wfile.write(b"more came: " + self.rfile.read(4))
+                except OSError:
+                    self.wfile.write(b"no more came")
+            self.close_connection = True
+            return
+        body = f"{os.environ['WHO']} {self.path} {self.headers.get('X-Forwarded-Host')}".encode()
+        body = b"x" * 5_000_000 if self.path == "/big" else body
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(201)
+        self.end_headers()
+        self.wfile.write(str(len(body)).encode())
+    def log_message(self, *a): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+"""
+
+
+def fetch(url, data=None):
+    with urllib.request.urlopen(url, data, timeout=60) as answer:
+        return answer.read()
+
+
+def deploy(client, port):
+    return client.tool("deploy_app", 120, files=[{"path": "app.py", "content": APP}], start_command="exec python3 app.py",
+                       port=port, env={"WHO": "me"}, health_path="/health")
+
+
+@pytest.mark.parametrize("proxied", [False, True], ids=["direct", "proxied"])
+def test_an_application_has_a_url_that_opens_from_here(serve, platform, proxied):
+    platform.quirks.proxy_only = proxied
+    client = serve()
+    client.tool("create_sandbox", name="work")
+    before = platform.proxied
+    answer = deploy(client, free_port())
+    assert answer["status"] == "running" and answer["health"]["status"] == 200, answer
+    url = answer["url"]
+    assert fetch(url + "/x?y=%20z") == f"me /x?y=%20z {url[7:]}".encode()
+    assert fetch(url + "/in", b"p" * 3_000_000) == b"3000000"
+    with ThreadPoolExecutor(8) as many:
+        assert {len(got) for got in many.map(fetch, [url + "/big"] * 16)} == {5_000_000}
+    assert (platform.proxied > before) is proxied
+    client.process.kill()
+    client.process.wait()
+    client.killed = True
+    assert fetch(url + "/still").startswith(b"me /still"), "it opens after the server was killed"
+
+
+def test_what_is_no_request_to_the_port_is_refused(made):
+    url = deploy(made, free_port())["url"]
+    port = int(url.rpartition(":")[2])
+    for said in (b"GET /../../command HTTP/1.1\r\n\r\n", b"GET /%2e%2e/%252e%252e/ping HTTP/1.1\r\n\r\n",
+                 b"GET /a\\..\\x HTTP/1.1\r\n\r\n", b"\x16\x03\x01 hello", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", port), 60) as client:
+            client.sendall(said)
+            heard = b"".join(iter(lambda: client.recv(65536), b""))
+        assert heard.startswith(b"HTTP/1.1 400") and b"HTTP/1" in heard.partition(b"\r\n\r\n")[2], said
+
+
+@pytest.mark.parametrize("proxied", [False, True], ids=["direct", "proxied"])
+def test_a_change_of_protocol_lasts_and_is_waited_for(serve, platform, proxied):
+    platform.quirks.proxy_only = proxied
+    client = serve()
+    client.tool("create_sandbox", name="work")
+    port = int(deploy(client, free_port())["url"].rpartition(":")[2])
+    ask = b"GET %s HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), 60) as live, live.makefile("rb") as heard:
+        live.sendall(ask % b"/live")
+        assert b" 101 " in heard.readline()
+        while heard.readline().strip():
+            pass
+        for word in b"one\n", b"two\n":
+            live.sendall(word)
+            assert heard.readline() == word.upper()
+    with socket.create_connection(("127.0.0.1", port), 60) as plain:
+        plain.sendall(ask % b"/no" + b"GET /ping HTTP/1.1\r\n\r\n")
+        heard = b"".join(iter(lambda: plain.recv(65536), b""))
+        assert b" 200 " in heard and heard.endswith(b"no more came"), "nothing is smuggled behind it"
+
+
+def test_a_port_that_nothing_listens_on_is_a_sentence(made, host):
+    nobody = free_port()
+    error = made.tool_error("deploy_app", 120, start_command="sleep 1000", port=nobody, health_timeout=2)
+    assert error["status"] == "failed" and f"nothing listens at port {nobody}" in error["error"]
+    with forwarding(host, "work", f"0:{nobody}") as (process, port):
+        with pytest.raises(OSError):
+            fetch(f"http://127.0.0.1:{port}")
+        assert f"nothing listens on port {nobody}" in process.stderr.readline()
+
+
+def test_people_pause_and_resume(made, host):
+    for _ in range(2):
+        assert host.run("pause", "work").returncode == 0
+        assert made.sandbox.state == "Paused"
+    for _ in range(2):
+        assert host.run("resume", "work").returncode == 0
+        assert made.sandbox.state == "Running"
+    assert made.bash("echo on")["stdout"] == "on\n"

@@ -39,6 +39,18 @@ static char *base_of(struct str server, bool *is_https)
     return buf_take(&base);
 }
 
+static void free_texts(struct osb_provider *p)
+{
+    free(p->name);
+    free(p->state_dir);
+    free(p->base);
+    free(p->api_key);
+    free(p->image);
+    free(p->entrypoint);
+    free(p->work_dir);
+    free(p);
+}
+
 static struct provider *osb_open(const struct provider_conf *conf, struct err *e)
 {
     const struct platform *given = conf->platform;
@@ -64,6 +76,11 @@ static struct provider *osb_open(const struct provider_conf *conf, struct err *e
     p->auto_renew = given->auto_renew;
     p->delete_at_exit = given->delete_at_exit;
     p->web = web_new();
+    if (cancel_init(&p->closing, e) < 0) {
+        web_free(p->web);
+        free_texts(p);
+        return NULL;
+    }
     (void)pthread_mutex_init(&p->lock, NULL);
     return &p->provider;
 }
@@ -91,18 +108,12 @@ static void osb_close(struct provider *provider)
         return;
     }
     p = osb_of(provider);
+    osb_ports_free(p);
     delete_made(p);
     osb_shelf_free(p);
     web_free(p->web);
     (void)pthread_mutex_destroy(&p->lock);
-    free(p->name);
-    free(p->state_dir);
-    free(p->base);
-    free(p->api_key);
-    free(p->image);
-    free(p->entrypoint);
-    free(p->work_dir);
-    free(p);
+    free_texts(p);
 }
 
 static bool is_ref(struct str ref)
@@ -148,12 +159,42 @@ static int osb_sweep(struct provider *p, const struct ctx *ctx, struct err *e)
     return 0;
 }
 
+/* The platform calls it an error when it is so already. */
+static int change_state(struct box *box, const struct ctx *ctx, bool is_pause, struct err *e)
+{
+    struct osb_box *b = osb_box_of(box);
+    struct osb_provider *p = osb_of(box->provider);
+    struct osb_sandbox s;
+    struct str id;
+
+    if (osb_know(b, ctx, &id, e) < 0 || osb_get(p, ctx, id, &s, e) < 0) {
+        return -1;
+    }
+    if ((osb_state(s.state) == BOX_PAUSED) == is_pause) {
+        return 0;
+    }
+    osb_forget_way(b);
+    return is_pause ? osb_pause(p, ctx, id, e) : osb_resume(p, ctx, id, e);
+}
+
+static int pause_box(struct box *b, const struct ctx *ctx, struct err *e)
+{
+    return change_state(b, ctx, true, e);
+}
+
+static int resume_box(struct box *b, const struct ctx *ctx, struct err *e)
+{
+    return change_state(b, ctx, false, e);
+}
+
 static const struct factory_ops factory = {
     .takes_more = true,
     .create = osb_make,
     .destroy = osb_destroy,
     .extend = osb_extend,
     .sweep = osb_sweep,
+    .pause = pause_box,
+    .resume = resume_box,
 };
 
 const struct provider_ops opensandbox_ops = {
@@ -170,4 +211,5 @@ const struct provider_ops opensandbox_ops = {
     .files = &osb_files,
     .meter = &osb_meter,
     .trees = &osb_trees,
+    .ports = &osb_ports,
 };

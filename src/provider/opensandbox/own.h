@@ -37,6 +37,8 @@ struct osb_provider {
     struct str *made; /* platform ids, with delete_at_exit; guarded by lock */
     size_t n_made;
     struct shelf *shelf; /* list.c: what was listed a moment ago; guarded by lock */
+    struct pool *relays; /* ports.c: NULL before the first; guarded by lock */
+    struct cancel closing;
 };
 
 /* How the execd of a box is reached, and what it told about its place. A copy is taken for
@@ -61,6 +63,8 @@ struct osb_box {
     int64_t expires_s;    /* as the platform has it; 0: never, or not known */
     int64_t renewed_ms;   /* when that was last looked at */
     unsigned tools;       /* trees.c */
+    uint16_t heard_port;  /* ports.c: on which somebody listened at heard_ms */
+    int64_t heard_ms;
 };
 
 static inline struct osb_provider *osb_of(struct provider *p)
@@ -169,7 +173,7 @@ int osb_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
 int osb_run(struct osb_box *b, const struct ctx *ctx, const struct way *way, struct str script,
             struct buf *out, int *status, struct err *e) MUST_CHECK;
 
-/* ---- files.c, trees.c, make.c, list.c, doctor.c ----------------------------------------------------- */
+/* ---- files.c, trees.c, ports.c, make.c, list.c, doctor.c ------------------------------------------- */
 
 /* Bytes to a new file, and of a file: paths are absolute and without '$'. */
 int osb_upload(struct osb_box *b, const struct ctx *ctx, struct str path, const struct source *from,
@@ -187,6 +191,9 @@ struct str osb_absolute(const struct ctx *ctx, const struct way *way, struct str
 extern const struct file_ops osb_files;
 extern const struct tree_ops osb_trees;
 extern const struct meter_ops osb_meter;
+extern const struct port_ops osb_ports;
+/* Ends all connections to ports. */
+void osb_ports_free(struct osb_provider *p);
 struct box *osb_make(struct provider *p, const struct ctx *ctx, const struct box_spec *spec,
                      struct err *e);
 int osb_destroy(struct box *b, const struct ctx *ctx, struct err *e);
