@@ -40,6 +40,7 @@ class Quirks:
     create_delay_s = 0       # a create takes so long, and makes the sandbox at its beginning
     create_answers = True    # or its answer is lost
     refuse_create = None     # (status, body)
+    named = None             # a command: its id is said to be this
     flood = 0                # so many lines of output instead of running the command
 
 
@@ -381,7 +382,7 @@ class ExecdRoutes:
         return None
 
     def stream(self, sandbox, command, quirks, is_ours):
-        self.event("init", text=command.id)
+        self.event("init", text=quirks.named if quirks.named and is_ours else command.id)
         if not quirks.silent or not is_ours:
             self.event("ping", text="pong")
         if quirks.late_error and is_ours:

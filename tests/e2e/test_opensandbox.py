@@ -74,6 +74,15 @@ def test_a_stream_that_breaks_off_loses_nothing(made, platform, after):
     assert (answer["exit_code"], answer["stdout"], answer["stderr"]) == (7, "one\ntwo\nQUIRK", "err\n")
 
 
+@pytest.mark.parametrize("name", ["../../../../v1/sandboxes", "a?b", "x" * 100])
+def test_a_sandbox_cannot_choose_what_we_ask_the_server_for(made, platform, name):
+    platform.quirks.proxy_only, platform.quirks.named, platform.quirks.drop_after = True, name, 3
+    del platform.seen[:]
+    error = made.tool_error("exec_bash", command="echo one; sleep 0.3; echo QUIRK", timeout_s=60)
+    assert error["connection_error"] is True and error["stdout"].startswith("one")
+    assert not [p for _, _, p in platform.seen if "status" in p or p.endswith(("/sandboxes", name))], platform.seen
+
+
 @pytest.mark.long
 def test_a_stream_without_pings_is_doubted_and_goes_on(made, platform):
     platform.quirks.silent = True

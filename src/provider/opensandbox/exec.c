@@ -75,14 +75,28 @@ static int on_line(struct follow *f, enum stream from, struct str text, struct e
     return give(f, from, line.pieces[0], e) < 0 || give(f, from, line.pieces[1], e) < 0 ? -1 : 0;
 }
 
+/* It becomes part of addresses, which the server may be asked for with our key: what runs in the
+ * sandbox must not choose them. Without it a stream that breaks off is lost. */
+static void keep_id(struct follow *f, struct str id)
+{
+    static const char allowed[] =
+        "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-";
+
+    if (id.len >= sizeof(f->id)) {
+        return;
+    }
+    (void)snprintf(f->id, sizeof(f->id), "%.*s", STR_ARG(id));
+    if (strspn(f->id, allowed) != id.len) {
+        f->id[0] = '\0';
+    }
+}
+
 static int on_event(void *arg, const struct event *event, struct err *e)
 {
     struct follow *f = arg;
 
     switch (event->type) {
-    case EVENT_INIT:
-        (void)snprintf(f->id, sizeof(f->id), "%.*s", STR_ARG(str_head(event->text, 64)));
-        return WEB_MORE;
+    case EVENT_INIT: keep_id(f, event->text); return WEB_MORE;
     case EVENT_OUT: return on_line(f, STREAM_OUT, event->text, e) < 0 ? -1 : WEB_MORE;
     case EVENT_ERR: return on_line(f, STREAM_ERR, event->text, e) < 0 ? -1 : WEB_MORE;
     case EVENT_DONE:
