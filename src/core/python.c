@@ -22,6 +22,7 @@
 #define SILENCE_MS 30000 /* the keeper says something every 5 s */
 #define DIAL_MS    10000
 #define CANCEL_MS  10000
+#define HOLD_MS    10000
 #define SAID_MAX   2048 /* of what a driver that fails prints */
 #define READ_SIZE  (64u << 10)
 
@@ -238,14 +239,24 @@ static int broke_off(struct run *r, const struct exec_result *result, struct err
                    result->code, said.len > 0 ? ": " : "", STR_ARG(str_head(said, 300)));
 }
 
+static struct str whose_env(const struct run *r)
+{
+    return arena_printf(r->ctx->arena, "ANYBOX_WHOSE=%.*s", STR_ARG(r->order->whose));
+}
+
 /* The driver, with these frames for the keeper; without any it only tells where that is. */
 static int run_driver(struct run *r, struct str frames, struct err *e)
 {
     const struct str argv[] = {S("python3"), S("-c"), str_from(python_driver)};
     const struct source input = {.read = read_request, .arg = r, .fd = -1};
     const struct sink sink = {.write = hear_command, .arg = r};
-    const struct exec_req req = {
-        .shell = SHELL_NONE, .argv = argv, .n_argv = COUNTOF(argv), .input = &input};
+    const struct str env[] = {whose_env(r)};
+    const struct exec_req req = {.shell = SHELL_NONE,
+                                 .argv = argv,
+                                 .n_argv = COUNTOF(argv),
+                                 .env = env,
+                                 .n_env = COUNTOF(env),
+                                 .input = &input};
     struct exec_result result = {0};
 
     r->frames = frames;
@@ -284,6 +295,51 @@ static int run_by_command(struct run *r, struct err *e)
     }
     remember(r, -1);
     return 0;
+}
+
+/* ---- code that is left ------------------------------------------------------------- */
+
+struct holding {
+    bool is_held;
+};
+
+/* The driver has read all that it was given before it says anything. */
+static int hear_holder(void *arg, enum stream from, struct str bytes, struct err *e)
+{
+    struct holding *h = arg;
+
+    (void)e;
+    h->is_held = h->is_held || (from == STREAM_OUT && bytes.len > 0);
+    return 0;
+}
+
+/* Where it fails, the box may end for want of use while the code runs: no reason to fail the call. */
+static void hold(struct run *r)
+{
+    const struct str argv[] = {S("python3"), S("-c"), str_from(python_driver)};
+    const struct source input = {.read = read_request, .arg = r, .fd = -1};
+    const struct str env[] = {whose_env(r)};
+    const struct ctx quiet = {.arena = r->ctx->arena, .deadline_ms = clock_mono_ms() + HOLD_MS};
+    struct holding holding = {false};
+    const struct sink sink = {.write = hear_holder, .arg = &holding};
+    const struct exec_req req = {.shell = SHELL_NONE,
+                                 .argv = argv,
+                                 .n_argv = COUNTOF(argv),
+                                 .env = env,
+                                 .n_env = COUNTOF(env),
+                                 .input = &input,
+                                 .leave = &holding.is_held};
+    struct exec_result ignored_result;
+    struct err ignored = {0};
+    struct buf frame own_buf = {0};
+
+    if (r->box->provider->ops->factory == NULL || r->box->provider->ops->tasks == NULL) {
+        return; /* it does not end by itself */
+    }
+    buf_init(&frame, 16);
+    add_frame(&frame, 'H', STR_EMPTY);
+    r->frames = buf_str(&frame);
+    (void)!box_exec(r->box, &quiet, &req, &sink, &ignored_result, &ignored);
 }
 
 /* ---- over the socket --------------------------------------------------------------- */
@@ -489,6 +545,9 @@ int python_run(struct pythons *all, struct box *b, struct str id, const struct c
     }
     if (rc < 0) {
         return -1;
+    }
+    if (out->end == PYTHON_LEFT) {
+        hold(&r);
     }
     if (r.reader.problem.len > 0) {
         return err_set(e, ERR_LIMIT, "the sandbox could not start an interpreter: %.*s",

@@ -20,8 +20,12 @@
  * one: no process is started for them. When that fails before anything was sent, the first way is
  * taken; code that may have run is never sent again.
  *
+ * An interpreter is no command that the box knows of, so code that was left running would be no use of it. For as long as that
+ * runs there is a command that waits for its end: the driver, holding a connection.
+ *
  * Frames are 4 bytes of length (big-endian, of what follows), a letter, and its payload. To the
- * keeper: C a call ("key=value" lines, an empty line, the code), K cancel it, or the one whose token it has.
+ * keeper: C a call ("key=value" lines, an empty line, the code), K cancel it, or the one whose token it has,
+ * H hold the connection as long as code runs.
  * From it: P where
  * the socket is, W it still runs or waits, O and E what was printed, L a letter of these two and how much
  * of it is lost, V the value's text, I an image ("type", newline, bytes), F files (their number, then
@@ -55,6 +59,8 @@ struct python_order {
     int64_t window_ms;   /* then it is left running; 0: waits to the end */
     int64_t max_chars;   /* of the value's text */
     int64_t image_bytes; /* of all images */
+    /* On a host, which several use by the same account, each has an interpreter: hex digits, or empty. */
+    struct str whose;
 };
 
 /* What is heard while it runs. */

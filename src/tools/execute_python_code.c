@@ -22,7 +22,8 @@
 #define PROGRESS_GAP_MS 1000
 #define IMAGE_BYTES     (420 << 10)  /* of all images, before base64 */
 #define CONTENT_MAX     (860u << 10) /* of all blocks, below TOOL_TEXT_MAX */
-#define LINKS_MAX       20           /* blocks that are links */
+#define WHOSE_DIGITS    16
+#define LINKS_MAX       20 /* blocks that are links */
 
 struct args {
     struct box_args box;
@@ -83,15 +84,18 @@ static void lose_output(void *arg, enum stream from, uint64_t n)
 static int run_job(void *arg, struct call *c, struct box *b, struct str id, struct err *e)
 {
     struct job *j = arg;
+    struct str own = boxes_output_id(c->scope, id, c->ctx->arena);
     struct python_ear ear = {
         .output = {.write = keep_output, .lost = lose_output, .arg = j}, .alive = tell, .arg = j};
 
     output_free(j->output); /* of an attempt in a box that was gone */
-    j->output = output_new(c->services->config->state_dir,
-                           boxes_output_id(c->scope, id, c->ctx->arena), j->order.max_chars);
+    j->output = output_new(c->services->config->state_dir, own, j->order.max_chars);
+    /* A host is everybody's, its interpreters are not. */
+    j->order.whose =
+        c->scope->owner.len > 0 && !str_eq(own, id) ? str_head(own, WHOSE_DIGITS) : STR_EMPTY;
     j->keep = output_sink(j->output);
     j->box_id = arena_str(c->ctx->arena, id);
-    if (python_run(c->services->pythons, b, id, c->ctx, &j->order, &ear, &j->result, e) == 0) {
+    if (python_run(c->services->pythons, b, own, c->ctx, &j->order, &ear, &j->result, e) == 0) {
         return 0;
     }
     /* Code that may have run is never run again: that is an answer, whatever broke. */

@@ -28,8 +28,8 @@ class Api(http.client.HTTPConnection):
         said = self.getresponse().read()
         return json.loads(said) if said.strip() and said[:1] in b"{[" else None
 
-    def exec(self, container):
-        made = self.ask("POST", f"/containers/{container}/exec", {"Cmd": ["bash", "-c", "true"], "AttachStdout": True})
+    def exec(self, container, *words):
+        made = self.ask("POST", f"/containers/{container}/exec", {"Cmd": words or ["bash", "-c", "true"], "AttachStdout": True})
         self.ask("POST", f"/exec/{made['Id']}/start", {"Detach": False, "Tty": False})
         return self.ask("GET", f"/exec/{made['Id']}/json")["ExitCode"]
 
@@ -43,6 +43,15 @@ class Api(http.client.HTTPConnection):
 
     def remove(self, container):
         self.ask("DELETE", f"/containers/{container}?force=1&v=1")
+
+
+def prepared(api, image):
+    """The name of what anybox made of an image."""
+    for row_ in api.ask("GET", "/images/json"):
+        for tag in row_["RepoTags"] or []:
+            if tag.startswith("anybox/agent:") and (row_["Labels"] or {}).get("anybox.image") == image:
+                return tag
+    return "none"
 
 
 def clock(work):
@@ -63,10 +72,7 @@ def table(programs, quick):
         api = Api(docker.socket)
         with Home(programs) as home, Client(home) as client:
             measure(client, api, docker, rounds)
-        for image in api.ask("GET", "/images/json"):
-            for tag in image["RepoTags"] or []:
-                if tag.startswith("anybox/agent:") and (image["Labels"] or {}).get("anybox.image") == f"{docker.image}:latest":
-                    api.ask("DELETE", f"/images/{tag}")
+        api.ask("DELETE", f"/images/{prepared(api, f'{docker.image}:latest')}")
 
 
 def measure(client, api, docker, rounds):

@@ -4,12 +4,22 @@ import base64
 import json
 import re
 import struct
+import time
 import zlib
 
 import pytest
 from host import wait_until
+from http_server import OTHER, HttpServer
 from mcp_client import ToolFailed
 from test_behaviours import TEXTS, processes
+
+
+def gone(client, name):
+    """What is said of a sandbox that has ended, once it has."""
+    def ended_now():
+        return name not in [b["name"] for b in client.tool("list_sandboxes")["sandboxes"]]
+    assert wait_until(ended_now, 60)
+    return client.tool_error("exec_bash", command="true", sandbox_name=name)
 
 
 def run(place, code, **more):
@@ -206,6 +216,41 @@ def test_code_that_takes_long_is_left_and_its_end_can_be_had(host, place):
     assert place.tool_error("execute_python_code", code=" ")["code"] == "invalid"
 
 
+def test_code_that_was_left_is_a_use_of_the_sandbox(host):
+    """It would end after four seconds without."""
+    config = host.folder / "slow.toml"
+    config.write_text("[defaults]\nexec_window = 1\n")
+    client = host.server("--config", str(config))
+    client.tool("create_sandbox", name="work", idle_timeout_s=4)
+    assert run(client, "import time\nwhile True: time.sleep(0.1)")["running"] is True
+    time.sleep(8)
+    assert client.bash("pgrep -fc '^python3 -c KEEP'")["stdout"] == "3\n"  # keeper, interpreter, who waits for it
+    assert value(client, "1", reset=True) == "1"
+    error = gone(client, "work")
+    assert error["code"] == "gone" and "idle for 4 s" in error["error"]
+
+
+def test_keys_have_interpreters_of_their_own_on_a_host(host, world):
+    config = host.folder / "ssh.toml"
+    config.write_text(f"""[[ssh]]
+name = "work"
+host = "{world.server.address}"
+port = {world.server.port}
+user = "{world.user.name}"
+key_file = "{world.key}"
+""")
+    web = HttpServer(host, "--config", str(config))
+    try:
+        web.tool("execute_python_code", code="x = 'of the tests'; import os")
+        assert "NameError" in web.tool("execute_python_code", key=OTHER, code="x")["stderr"]
+        assert web.tool("execute_python_code", code="x, 'ANYBOX_WHOSE' in os.environ")["result"] == "('of the tests', False)"
+        user = host.server("--config", str(config))
+        assert "NameError" in run(user, "x")["stderr"]
+    finally:
+        web.stop()
+        world.user.kill_all()
+
+
 def test_reset_ends_what_was_left_running(host, box):
     run(box, "import time")
     slow = slow_server(host, box, 1)
@@ -323,7 +368,7 @@ def test_code_outlives_its_server_and_the_next_one_gets_its_end(host, place):
     assert wait_until(lambda: place.bash("ls begun")["exit_code"] == 0, 20, 0.2)
     other.kill()
     # The keeper and its interpreter, and nobody who passes on.
-    assert wait_until(lambda: processes(place).count("def own_folder") <= 2, 30, 0.2)
+    assert wait_until(lambda: int(place.bash("pgrep -u $(id -u) -fc '^python3 -c'")["stdout"]) <= 2, 30, 0.2)
     place.bash("touch go")
     end = run(place, "")
     assert end["exit_code"] == 0 and "on\n" in end["stdout"]

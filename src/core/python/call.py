@@ -12,7 +12,8 @@ import fcntl
 import os
 import select
 
-NAME = "1-" + "".join(c if c.isalnum() else "_" for c in os.uname().nodename)[:40]
+WHOSE = os.environ.pop("ANYBOX_WHOSE", "")
+NAME = "1-" + "".join(c if c.isalnum() else "_" for c in os.uname().nodename)[:40] + (WHOSE and "-" + WHOSE)
 
 
 def frame(kind, data):
@@ -74,27 +75,43 @@ def listen(folder):
     return s
 
 
+def keep(listener, folder):
+    """The keeper: nobody's child once we have ended, which must not take it along."""
+    os.setsid()
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in range(3):  # the command ends when nobody has its streams any more
+        os.dup2(null, fd)
+    os.close(null)
+    try:
+        exec(compile(KEEP, "<anybox>", "exec"), {
+            "listener": listener, "place": (folder, NAME), "WORK": WORK, "SHOW": SHOW})
+    finally:
+        os._exit(0)
+
+
 def start(folder):
-    """A connection to the keeper, which is started where there is none."""
+    """A connection to the keeper, which is started where there is none. From the moment on when
+    somebody listens there, that is told: whoever asked comes while the keeper begins."""
     lock = os.open(folder + "/lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     s = connect(folder)
     if s is None:
         listener = listen(folder)
-        child = os.fork()
-        if child == 0:
-            # Nobody's child: it must not end with this command.
-            if os.fork() == 0:
-                os.setsid()
-                os.close(lock)
-                exec(compile(KEEP, "<anybox>", "exec"), {
-                    "listener": listener, "place": (folder, NAME), "WORK": WORK, "SHOW": SHOW})
-            os._exit(0)
-        os.waitpid(child, 0)
         s = connect(folder)
+        tell(folder)
+        if os.fork() == 0:
+            os.close(lock)
+            s.close()
+            keep(listener, folder)
         listener.close()
+    else:
+        tell(folder)
     os.close(lock)
     return s
+
+
+def tell(folder):
+    write_all(1, frame(b"P", (folder + "/" + NAME).encode("utf-8", "surrogateescape")))
 
 
 def read_all(fd):
@@ -114,10 +131,13 @@ def write_all(fd, data):
 def call():
     request = read_all(0)
     folder = own_folder()
-    s = connect(folder) or start(folder)
+    s = connect(folder)
+    if s is not None:
+        tell(folder)
+    else:
+        s = start(folder)
     if s is None:
         sys.exit("the interpreter could not be started")
-    write_all(1, frame(b"P", (folder + "/" + NAME).encode("utf-8", "surrogateescape")))
     if request:
         relay(s, request)
 
