@@ -15,6 +15,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import dockerd  # noqa: E402
+import openapi  # noqa: E402
 import opensandbox_server  # noqa: E402
 import schema  # noqa: E402
 import ssh_servers  # noqa: E402
@@ -66,7 +67,8 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_report_header():
-    return [f"as: {', '.join(TIERS)}", f"schemas: {schema.FOLDER if schema.available() else schema.why_not()}"]
+    return [f"as: {', '.join(TIERS)}", f"schemas: {schema.FOLDER if schema.available() else schema.why_not()}",
+            f"OpenSandbox's specification: {openapi.why_not() or openapi.FOLDER}"]
 
 
 @pytest.fixture(scope="session")
@@ -176,6 +178,9 @@ def platform(platforms):
     platforms.quirks = opensandbox_server.Quirks()
     for sandbox in list(platforms.sandboxes.values()):
         platforms.remove(sandbox)
+    exchanges, platforms.exchanges = list(platforms.exchanges.values()), {}
+    if not openapi.why_not():
+        assert openapi.problems(exchanges) == [], "the stand-in, or we, do not as the platform's specification says"
 
 
 @pytest.fixture(scope="module")

@@ -42,6 +42,7 @@ class Quirks:
     refuse_create = None     # (status, body)
     named = None             # a command: its id is said to be this
     flood = 0                # so many lines of output instead of running the command
+    list_gate = None         # an event that each page of a list waits for
 
 
 class Sandbox:
@@ -221,8 +222,18 @@ class Handler(BaseHTTPRequestHandler):
 
     def body(self):
         if "chunked" in self.headers.get("Transfer-Encoding", ""):
-            return b"".join(self.chunks())
-        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            data = b"".join(self.chunks())
+        else:
+            data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if data and "json" in self.headers.get("Content-Type", ""):
+            with contextlib.suppress(ValueError):
+                self.asked = json.loads(data)
+        return data
+
+    def note(self, status, value):
+        """For who compares us with the platform's specification."""
+        if self.about:
+            self.platform.note((*self.about, self.asked, status, value))
 
     def chunks(self):
         if "chunked" not in self.headers.get("Transfer-Encoding", ""):
@@ -244,6 +255,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self, status, value=None, kind="application/json", headers=()):
         data = b"" if value is None else value if isinstance(value, bytes) else go_json(value)
+        self.note(status, value)
         self.send_response(status)
         if value is not None:
             self.send_header("Content-Type", kind)
@@ -260,7 +272,7 @@ class Handler(BaseHTTPRequestHandler):
     def handle_any(self):
         url = urllib.parse.urlsplit(self.path)
         self.query = urllib.parse.parse_qs(url.query, keep_blank_values=True)
-        self.given = None
+        self.about = self.asked = None
         try:
             self.route(self.command, urllib.parse.unquote(url.path))
         finally:
@@ -289,11 +301,13 @@ class ExecdRoutes:
             return
         proxied = re.fullmatch(r"/proxy/(\d+)(/.*)?", path)
         if proxied:
+            self.about = None
             if int(proxied[1]) == EXECD_PORT:
                 self.execd(sandbox, method, proxied[2] or "/")
             else:
                 self.pass_on(int(proxied[1]), method, proxied[2] or "/")
             return
+        self.about = ("execd", method, path)
         for verb, pattern, name in EXECD_TABLE:
             match = re.fullmatch(pattern, path)
             if verb == method and match:
@@ -336,7 +350,9 @@ class ExecdRoutes:
     def event(self, kind, **more):
         now = {"timestamp": int(time.time() * 1000)}
         head = {"type": kind, **{k: v for k, v in more.items() if k in ("text", "execution_time")}, **now}
-        self.send_piece(go_json({**head, **{k: v for k, v in more.items() if k == "error"}}) + b"\n\n")
+        event = {**head, **{k: v for k, v in more.items() if k == "error"}}
+        self.note(200, event)
+        self.send_piece(go_json(event) + b"\n\n")
         self.events += 1
         if self.events == self.drop_after:
             raise ConnectionAbortedError
@@ -715,6 +731,7 @@ class Lifecycle(Handler, ExecdRoutes):
         if path == "/health":
             return self.answer(200, {"status": "healthy"})
         platform.seen.append((method, "server", path))
+        self.about = ("server", method, path)
         key = self.headers.get("OPEN-SANDBOX-API-KEY")
         if platform.key and key != platform.key:
             self.body()
@@ -743,6 +760,7 @@ class Lifecycle(Handler, ExecdRoutes):
         if bad:
             return self.answer(422, bad)
         if quirks.refuse_create:
+            self.about = None
             return self.answer(*quirks.refuse_create)
         for key, value in (order.get("metadata") or {}).items():
             if key.startswith("opensandbox.io/") or not LABEL.fullmatch(key) or (value and not LABEL.fullmatch(value)):
@@ -771,6 +789,8 @@ class Lifecycle(Handler, ExecdRoutes):
                  if all(s.metadata.get(k) == v for k, v in wanted.items())
                  and (not states or s.state.lower() in states)]
         pages = -(-len(found) // size)
+        if self.platform.quirks.list_gate:
+            self.platform.quirks.list_gate.wait()
         return self.answer(200, {"items": [s.shown() for s in found[(page - 1) * size:page * size]],
                                  "pagination": {"page": page, "pageSize": size, "totalItems": len(found),
                                                 "totalPages": pages, "hasNextPage": page < pages}})
@@ -833,6 +853,7 @@ class Platform:
         self.key = key
         self.quirks = Quirks()
         self.has_egress = True
+        self.exchanges = {}
         self.sandboxes, self.orders, self.seen, self.execd_headers, self.proxied = {}, [], [], [], 0
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -846,6 +867,12 @@ class Platform:
     @property
     def url(self):
         return f"http://127.0.0.1:{self.port}"
+
+    def note(self, exchange):
+        """Of each kind the first: floods are alike."""
+        api, method, path, _, status, value = exchange
+        kind = value.get("type", sorted(value)) if isinstance(value, dict) else type(value)
+        self.exchanges.setdefault((api, method, re.sub(r"[0-9a-f-]{32,}", "", path), status, str(kind)), exchange)
 
     def counts(self, command):
         """Whether a command is a test's own, and not one of the client's: those have the word."""

@@ -1,15 +1,20 @@
 """What only sandboxes of an OpenSandbox platform do: the platform's ways, and its failures. What they
 do like all others is in test_behaviours.py."""
 import base64
+import contextlib
 import json
 import os
 import socket
+import sqlite3
+import threading
 import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
+import openapi
+import opensandbox_server
 import pytest
 from host import free_port, wait_until
 from test_ports import forwarding
@@ -385,6 +390,39 @@ def test_many_are_listed_with_few_questions(serve, platform):
     assert len([s for s in platform.seen if s[1] == "server"]) - before <= 6
 
 
+def test_a_thousand_are_listed_in_pages_and_block_nobody(made, serve, host, platform):
+    order, others = made.sandbox.order, []
+    with contextlib.closing(sqlite3.connect(host.home / "anybox.db")) as db, db:
+        db.row_factory = sqlite3.Row
+        row = dict(db.execute("SELECT * FROM boxes").fetchone())
+        del row["seq"]
+        for i in range(999):
+            row.update(id=f"{i:032x}", ref=f"{i:032x}", name=f"other-{i}")
+            db.execute(f"INSERT INTO boxes({','.join(row)}) VALUES({','.join('?' * len(row))})", list(row.values()))
+            metadata = {**order["metadata"], "anybox-box": row["id"], "anybox-name": row["name"]}
+            others.append(opensandbox_server.Sandbox(platform, {**order, "metadata": metadata}))
+    platform.sandboxes.update({s.id: s for s in others})
+    other = serve()
+    assert other.bash("echo in", sandbox_name="work")["stdout"] == "in\n"
+    asked = lambda: [s for s in platform.seen if s == ("GET", "server", "/sandboxes")]
+    before = len(asked())
+    platform.quirks.list_gate = threading.Event()
+    try:
+        call = other.start_tool("list_sandboxes", {})
+        assert wait_until(lambda: len(asked()) > before, 30), "the platform is asked for a list"
+        assert other.bash("echo beside", sandbox_name="work")["stdout"] == "beside\n"
+        other.tool("write_remote_file", remote_path="f", content="x", sandbox_name="work")
+        assert not call.done(), "it still waits for the list"
+    finally:
+        platform.quirks.list_gate.set()
+    listed = other.finish_tool(call, 120)["sandboxes"]
+    assert len({s["sandbox_id"] for s in listed}) == 1000
+    assert len(asked()) - before <= 100, "in pages"
+    for sandbox in others:  # they are nothing but folders
+        platform.sandboxes.pop(sandbox.id)
+        sandbox.home.rmdir()
+
+
 def test_a_sandbox_that_is_killed_from_outside_is_told(made, platform):
     platform.remove(made.sandbox)
     assert made.tool_error("exec_bash", command="true", sandbox_name="work")["code"] == "gone"
@@ -512,3 +550,20 @@ def test_people_pause_and_resume(made, host):
         assert host.run("resume", "work").returncode == 0
         assert made.sandbox.state == "Running"
     assert made.bash("echo on")["stdout"] == "on\n"
+
+
+def test_the_stand_in_is_compared_with_the_platforms_specification(made, platform):
+    """The platform fixture does so after each test; here that it would find something."""
+    if openapi.why_not():
+        pytest.skip(openapi.why_not())
+    made.bash("echo out; echo err >&2; exit 3")
+    made.tool("write_remote_file", remote_path="f", content="x")
+    made.tool("list_remote_files")
+    heard = {(api, method, openapi.template_of(api, path)) for api, method, path, *_ in platform.exchanges.values()}
+    assert {("server", "POST", "/sandboxes"), ("server", "GET", "/sandboxes/{sandboxId}/endpoints/{port}"),
+            ("execd", "POST", "/command")} <= heard
+    for exchange in (("server", "POST", "/sandboxes", {"timeout": 5}, 202, {"id": "a"}),
+                     ("server", "GET", "/sandboxes", None, 200, {"items": [{"id": 1}]}),
+                     ("server", "GET", "/sandboxes/x", None, 418, {}), ("execd", "GET", "/other", None, 200, {}),
+                     ("execd", "POST", "/command", {"command": "true"}, 200, {"type": "other"})):
+        assert openapi.problems([exchange]), exchange

@@ -17,6 +17,7 @@
 #define SHELF_MS    1000
 #define SHELF_AFTER 3 /* questions within that time */
 #define SHELF_BYTES (256u << 20)
+#define FILLING_MS  10 /* between two looks whether another thread has filled it */
 #define DOCTOR_MS   5000
 
 struct shelf {
@@ -69,8 +70,9 @@ static struct shelf *shelf_new(void)
     return s;
 }
 
-/* Whether so many questions come at once that the whole list is worth it. */
-static bool is_due(struct osb_provider *p)
+/* Whether so many questions come at once that the whole list is worth it: one of those who ask
+ * fetches it, *is_ours, and the others wait for it. */
+static bool is_due(struct osb_provider *p, bool *is_ours)
 {
     int64_t now_ms = clock_mono_ms();
 
@@ -82,7 +84,18 @@ static bool is_due(struct osb_provider *p)
         p->shelf->asked_ms = now_ms;
         p->shelf->n_asked = 0;
     }
-    return ++p->shelf->n_asked > SHELF_AFTER && now_ms - p->shelf->filled_ms > SHELF_MS;
+    if (++p->shelf->n_asked <= SHELF_AFTER || now_ms - p->shelf->filled_ms <= SHELF_MS) {
+        return false;
+    }
+    *is_ours = !p->is_filling;
+    p->is_filling = true;
+    return true;
+}
+
+static bool is_filling(struct osb_provider *p)
+{
+    LOCKED(&p->lock);
+    return p->is_filling;
 }
 
 static void refill(struct osb_provider *p, const struct ctx *ctx)
@@ -90,31 +103,55 @@ static void refill(struct osb_provider *p, const struct ctx *ctx)
     struct shelf *fresh = shelf_new();
     struct shelf *old;
     struct err ignored;
+    int rc = osb_know_secret(p, &ignored);
 
-    if (osb_know_secret(p, &ignored) < 0 ||
-        osb_each(p, ctx, S(TAG_OWNER), str_from(p->owner), put_away, fresh, &ignored) < 0) {
-        shelf_free(fresh);
-        return;
+    if (rc == 0) {
+        rc = osb_each(p, ctx, S(TAG_OWNER), str_from(p->owner), put_away, fresh, &ignored);
     }
     fresh->filled_ms = fresh->asked_ms = clock_mono_ms();
     fresh->n_asked = SHELF_AFTER;
     lock(&p->lock);
-    old = p->shelf;
-    p->shelf = fresh;
+    p->is_filling = false;
+    old = rc == 0 ? p->shelf : fresh;
+    p->shelf = rc == 0 ? fresh : p->shelf;
     unlock(&p->lock);
     shelf_free(old);
 }
 
-static bool find_on_shelf(struct osb_provider *p, const struct ctx *ctx, struct str id,
-                          struct osb_sandbox *out)
+static void fill_when_due(struct osb_provider *p, const struct ctx *ctx)
 {
+    bool is_ours = false;
+    struct err ignored;
+
+    if (!is_due(p, &is_ours)) {
+        return;
+    }
+    if (is_ours) {
+        refill(p, ctx);
+        return;
+    }
+    while (is_filling(p) && ctx_wait(ctx, NULL, 0, clock_mono_ms() + FILLING_MS, &ignored) == 0) {
+    }
+}
+
+/* By the platform's id, or where that is not known by our own. */
+static bool find_on_shelf(struct osb_box *b, const struct ctx *ctx, struct osb_sandbox *out)
+{
+    struct osb_provider *p = osb_of(b->box.provider);
+    struct str id, own_id;
+
+    {
+        LOCKED(&b->lock);
+        id = arena_str(ctx->arena, str_from(b->id));
+        own_id = arena_str(ctx->arena, str_from(b->own_id));
+    }
     LOCKED(&p->lock);
     const struct shelf *s = p->shelf;
     if (s == NULL || s->filled_ms == 0 || clock_mono_ms() - s->filled_ms > SHELF_MS) {
         return false;
     }
     for (size_t i = 0; i < s->n; i++) {
-        if (str_eq(s->items[i].id, id)) {
+        if (id.len > 0 ? str_eq(s->items[i].id, id) : str_eq(s->items[i].own_id, own_id)) {
             struct arena *a = ctx->arena;
 
             *out = s->items[i];
@@ -207,13 +244,11 @@ int osb_info(struct box *b, const struct ctx *ctx, struct box_info *out, struct 
     struct osb_sandbox s;
     struct str id;
 
-    if (osb_know(own, ctx, &id, e) < 0) {
-        return -1;
-    }
-    if (is_due(p)) {
-        refill(p, ctx);
-    }
-    if (!find_on_shelf(p, ctx, id, &s)) {
+    fill_when_due(p, ctx);
+    if (!find_on_shelf(own, ctx, &s)) {
+        if (osb_know(own, ctx, &id, e) < 0) {
+            return -1;
+        }
         if (osb_get(p, ctx, id, &s, e) < 0) {
             return e->kind == ERR_GONE
                        ? err_set(e, ERR_GONE,

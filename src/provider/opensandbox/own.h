@@ -37,6 +37,7 @@ struct osb_provider {
     struct str *made; /* platform ids, with delete_at_exit; guarded by lock */
     size_t n_made;
     struct shelf *shelf; /* list.c: what was listed a moment ago; guarded by lock */
+    bool is_filling;     /* list.c: somebody fetches another shelf; guarded by lock */
     struct pool *relays; /* ports.c: NULL before the first; guarded by lock */
     struct cancel closing;
 };
