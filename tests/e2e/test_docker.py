@@ -11,11 +11,14 @@ import subprocess
 import tarfile
 import threading
 import time
+import urllib.parse
 
 import pytest
 from dockerd import IMAGE, Engine, cached_archive, why_not
 from host import free_port, wait_until
+from http_server import HttpServer
 from mcp_client import ToolFailed
+from registry import Registry
 
 
 @pytest.fixture
@@ -34,8 +37,8 @@ def instance(host):
     return kept.read_text() if kept.exists() else "none"
 
 
-def make(client, **more):
-    return client.tool("create_sandbox", provider="docker", **more)
+def make(client, _timeout=60, **more):
+    return client.tool("create_sandbox", _timeout, provider="docker", **more)
 
 
 # ---- what it is ---------------------------------------------------------------------------------
@@ -695,6 +698,54 @@ def test_images_are_listed_prepared_once_and_removed(docker, engine):
     assert "listed:1" not in docker.run("image", "list", "--docker").stdout
     assert docker.run("image", "rm", "--docker", "listed:1").returncode == 1
     assert "could not be pulled" in docker.run("image", "pull", "127.0.0.1:9/no/such:1").stderr
+
+
+@pytest.fixture
+def registry():
+    started = []
+
+    def start(*args, **more):
+        started.append(Registry(*args, **more))
+        return started[-1]
+    yield start
+    for one in started:
+        one.close()
+
+
+def test_a_pull_tells_how_it_goes(docker, registry):
+    image = f"{registry().address}/image:1"
+    done = docker.run("image", "pull", image)
+    assert done.returncode == 0, done.stderr
+    for said in "Pulling from image", "Pull complete", "Digest: sha256:":
+        assert said in done.stderr
+    assert image in docker.run("image", "list", "--docker").stdout
+    assert docker.run("image", "rm", "--docker", image).returncode == 0
+
+
+def test_an_image_that_is_missing_is_pulled_for_a_sandbox(docker, engine, registry):
+    theirs = registry(cached_archive(os.environ.get("ANYBOX_BUILD") or "build"))
+    client = docker.server()
+    made = make(client, 120, image=f"{theirs.address}/image")
+    assert client.bash("echo here")["stdout"] == "here\n"
+    client.tool("delete_sandbox", sandbox_id=made["sandbox_id"])
+    error = client.tool_error("create_sandbox", 120, provider="docker", image=f"{theirs.address}/other:1")
+    assert error["code"] == "unreachable" and "could not be pulled" in error["error"]
+    never = docker.server(env={"ANYBOX_DOCKER_PULL": "false"})
+    error = never.tool_error("create_sandbox", provider="docker", image=f"{theirs.address}/image:2")
+    assert error["code"] == "not_found" and "anybox image pull" in error["error"]
+
+
+def test_the_default_image_is_there_before_the_first_sandbox(docker, engine, registry):
+    """docker.prepull, of a server for many clients: pulled and prepared while nobody asks."""
+    image = f"{registry().address}/image:1"
+    web = HttpServer(docker, env={"ANYBOX_DOCKER_PREPULL": "true", "ANYBOX_DOCKER_DEFAULT_IMAGE": image})
+    try:
+        filters = json.dumps({"label": [f"anybox.image={image}"]})
+        assert wait_until(lambda: engine.ask("GET", f"/images/json?filters={urllib.parse.quote(filters)}"), 60)
+    finally:
+        web.close()
+    done = docker.run("image", "pull", image)
+    assert done.returncode == 0 and "up to date" in done.stderr
 
 
 def test_the_dockerfile_and_the_program_make_the_same():
