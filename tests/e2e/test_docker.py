@@ -1,6 +1,7 @@
 """Sandboxes that are containers: what a container is asked to be, what is left alone, and what
 happens when containers, engines and servers die. What every kind of sandbox does alike is in
 test_behaviours.py."""
+import base64
 import io
 import json
 import os
@@ -719,6 +720,39 @@ def test_a_pull_tells_how_it_goes(docker, registry):
     for said in "Pulling from image", "Pull complete", "Digest: sha256:":
         assert said in done.stderr
     assert image in docker.run("image", "list", "--docker").stdout
+    assert docker.run("image", "rm", "--docker", image).returncode == 0
+
+
+def test_a_registry_is_told_who_docker_login_was(docker, registry, tmp_path):
+    """By the file, by a program, and by neither."""
+    theirs = registry(person="me:pass:word")
+    image, home = f"{theirs.address}/image:1", tmp_path / "home"
+    (home / ".docker").mkdir(parents=True)
+    config = home / ".docker/config.json"
+    helper = tmp_path / "docker-credential-tests"
+    helper.write_text(f"""#!/bin/sh
+read -r server
+[ "$1 $server" = "get {theirs.address}" ] && echo '{{"Username":"me","Secret":"pass:word"}}'
+""")
+    helper.chmod(0o755)
+    right = base64.b64encode(b"me:pass:word").decode()
+    wrong = base64.b64encode(b"me:password").decode()
+
+    def pull(said):
+        config.write_text(said if isinstance(said, str) else json.dumps(said))
+        done = docker.run("image", "pull", image, env={"HOME": str(home), "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+        assert right not in done.stderr and "pass:word" not in done.stderr
+        return done.returncode
+
+    for said in {}, "no JSON", {"auths": {"other": {"auth": right}}}, {"auths": {theirs.address: {"auth": wrong}}}, \
+            {"credsStore": "../tests"}, {"credsStore": "missing"}:
+        assert pull(said) == 1, said
+    assert not [path for path in theirs.asked if "blobs" in path]
+    for said in {"auths": {f"https://{theirs.address}/v2/": {"auth": right}}}, {"credsStore": "tests"}, \
+            {"credHelpers": {theirs.address: "tests"}, "credsStore": "missing"}, \
+            {"credsStore": "missing", "auths": {theirs.address: {"auth": right}}}:
+        assert pull(said) == 0, said
+    assert [path for path in theirs.asked if "blobs" in path]
     assert docker.run("image", "rm", "--docker", image).returncode == 0
 
 

@@ -212,6 +212,11 @@ bool prepared_is(struct str tag);
 int image_prepare(struct docker *d, const struct ctx *ctx, const struct image *of, struct str name,
                   struct err *e) MUST_CHECK;
 
+/* ---- auth.c: registries ------------------------------------------------------------------- */
+
+/* What the user's own docker would say to this image's registry: a header's value, or empty. */
+struct str auth_for(const struct docker *d, const struct ctx *ctx, struct str ref);
+
 /* ---- archive.c: small archives ------------------------------------------------------------- */
 
 struct archive_entry {

@@ -114,6 +114,9 @@ static int send_request(struct exchange *x, bool upgrade, struct err *e)
     buf_addf(&head, "%s %.*s HTTP/1.1\r\nHost: docker\r\nUser-Agent: anybox\r\n", q->method,
              STR_ARG(q->path));
     buf_addf(&head, "Connection: %s\r\n", upgrade ? "Upgrade\r\nUpgrade: tcp" : "close");
+    if (q->auth.len > 0) {
+        buf_addf(&head, "X-Registry-Auth: %.*s\r\n", STR_ARG(q->auth));
+    }
     if (q->type != NULL) {
         buf_addf(&head, "Content-Type: %s\r\n", q->type);
     }

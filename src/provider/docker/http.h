@@ -64,6 +64,7 @@ typedef int http_piece_fn(void *arg, struct str piece, struct err *e);
 struct http_req {
     const char *method;
     struct str path;  /* with its query, encoded */
+    struct str auth;  /* for a registry: X-Registry-Auth; or empty */
     const char *type; /* of the body; NULL: there is none */
     struct str body;
     int body_fd;          /* > 0: the body is what can be read from it instead; not blocking */

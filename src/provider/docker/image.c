@@ -199,6 +199,7 @@ int image_pull(struct docker *d, const struct ctx *ctx, struct str ref, image_ph
     }
     struct http_req req = {.method = "POST",
                            .path = buf_str(&path),
+                           .auth = auth_for(d, ctx, ref),
                            .piece = take_piece,
                            .arg = &p,
                            .silent_ms = PULL_SILENT_MS};
