@@ -18,6 +18,7 @@
 #define TEXT_MAX      8192
 #define RESERVE       ".reserve"
 #define RESERVE_BYTES (64u << 10)
+#define RESERVE_ROOM  (1u << 20) /* with so much free it can be had again */
 #define LOOK_EVERY    (1u << 20) /* bytes between two looks at the disk */
 #define STATUS_BYTES  160
 #define GAPS_BYTES    48
@@ -209,21 +210,44 @@ static void begin(struct server *s, struct task *t)
         if (tries > 0 || unlinkat(root, RESERVE, 0) < 0) {
             return;
         }
+        s->has_disk_reserve = false;
     }
-    keep_reserve(s->spec);
+    keep_reserve(s);
 }
 
-void keep_reserve(const struct spec *spec)
+/* ---- the reserve ----------------------------------------------------------------- */
+
+static int open_kept(const struct server *s)
 {
-    if (spec->kept_dir == NULL || spec->is_plain) {
+    return open(s->spec->kept_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+void keep_reserve(struct server *s)
+{
+    if (s->has_disk_reserve || s->spec->kept_dir == NULL || s->spec->is_plain) {
         return;
     }
-    int dir own_fd = open(spec->kept_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int dir own_fd = open_kept(s);
     int fd own_fd =
         dir < 0 ? -1 : openat(dir, RESERVE, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd >= 0 && posix_fallocate(fd, 0, RESERVE_BYTES) != 0) {
+    s->has_disk_reserve = fd >= 0 && posix_fallocate(fd, 0, RESERVE_BYTES) == 0;
+    if (fd >= 0 && !s->has_disk_reserve) {
         (void)!unlinkat(dir, RESERVE, 0);
     }
+}
+
+void keep_release(struct server *s)
+{
+    struct statvfs is;
+
+    if (!s->has_disk_reserve) {
+        return;
+    }
+    int dir own_fd = open_kept(s);
+    if (dir < 0 || fstatvfs(dir, &is) < 0 || is.f_bavail * is.f_frsize < RESERVE_ROOM) {
+        return;
+    }
+    s->has_disk_reserve = unlinkat(dir, RESERVE, 0) < 0;
 }
 
 /* ---- streams --------------------------------------------------------------------- */

@@ -13,7 +13,8 @@
  * room again; what the spool had to drop by then is counted in the file "gaps", and a line in
  * the stream's own file tells how much is missing there. The places of status and gaps are taken at
  * the start, and a box has a small reserve for new folders: the end of a command is known, however
- * full its disk is. While a client is attached, a part of the disk stays free (KEPT_LEAVES).
+ * full its disk is. It has it as long as there is a process that could fill the disk, and not
+ * while it rests: it is memory. While a client is attached, a part of the disk stays free (KEPT_LEAVES).
  *
  * The agent writes with its own rights into a folder of its own; what fails costs the record
  * and never the command.
@@ -26,8 +27,10 @@
 #define KEPT_LEAVES  4   /* one part of so many of the disk */
 #define KEPT_FOLDERS 200 /* of commands that have ended */
 
-/* When a box begins. */
-void keep_reserve(const struct spec *spec);
+/* Before a process is born in the box. */
+void keep_reserve(struct server *s);
+/* When there is none any more. */
+void keep_release(struct server *s);
 
 /* Bytes are about to be added to the spool, which may lose others for them. */
 void keep_before(struct server *s, struct task *t, int stream, size_t n);

@@ -100,6 +100,9 @@ static void reap(struct server *s)
 
         if (pid <= 0) {
             s->reap_more = false;
+            if (pid < 0 && s->n_running == 0 && spare_next_ms(s) == 0 && !s->spare.wanted) {
+                keep_release(s); /* nobody lives in the box but us, and nobody is to */
+            }
             return;
         }
         child_ended(s, pid, status);
@@ -292,7 +295,6 @@ int server_prepare(struct server *s, const struct spec *spec, const struct box_f
     s->idle_ms = (int64_t)spec->idle_ms;
     s->used_ms = server_now();
     read_oom_adj(s);
-    keep_reserve(spec);
     return prepare(s, e);
 }
 

@@ -157,7 +157,8 @@ struct server {
     int oom_adj_own, oom_adj_payload;
     const char *end; /* why the loop must stop */
     bool shutdown_asked;
-    bool reap_more; /* more ended children than one turn takes */
+    bool reap_more;        /* more ended children than one turn takes */
+    bool has_disk_reserve; /* see keep.h */
 };
 
 /* serve.c */

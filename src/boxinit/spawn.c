@@ -18,6 +18,7 @@
 #include "boxinit/child.h"
 #include "boxinit/command.h"
 #include "boxinit/fds.h"
+#include "boxinit/keep.h"
 #include "boxinit/server.h"
 
 static void write_oom_adj(int fd, int value)
@@ -37,6 +38,7 @@ pid_t spawn_fork(struct server *s)
     pid_t pid;
     int why;
 
+    keep_reserve(s);
     write_oom_adj(s->fds.oom_adj, s->oom_adj_payload);
     pid = fork();
     if (pid != 0) {
