@@ -156,7 +156,7 @@ struct blank *blank_make(struct local *l, const struct ctx *ctx, const struct bl
 
 static struct meta meta_of(struct blank *b)
 {
-    struct meta m = {.boot = proc_boot_id(&b->arena),
+    struct meta m = {.boot = b->here != NULL ? b->here->boot : proc_boot_id(&b->arena),
                      .pid = b->pid,
                      .start = b->start,
                      .network = b->kind.network,

@@ -260,14 +260,12 @@ void cgroup_plan(struct arena *a, const struct cgroup_host *host, struct str id,
 static bool make_both(struct arena *a, struct str dir)
 {
     const char *ours = arena_cstr(a, path_dir(dir));
+    const char *path = arena_cstr(a, dir);
     for (int i = 0; i < MAKE_TRIES; i++) {
-        if (mkdir(ours, 0755) < 0 && errno != EEXIST) {
-            return false;
-        }
-        if (mkdir(arena_cstr(a, dir), 0755) == 0 || errno == EEXIST) {
+        if (mkdir(path, 0755) == 0 || errno == EEXIST) {
             return true;
         }
-        if (errno != ENOENT) {
+        if (errno != ENOENT || (mkdir(ours, 0755) < 0 && errno != EEXIST)) {
             return false;
         }
     }

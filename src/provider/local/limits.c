@@ -1,10 +1,8 @@
 /* What a box gets: what was asked for where that is possible, else the defaults. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "provider/local/local.h"
 
 #define MIB (1024ll * 1024)
@@ -63,28 +61,15 @@ static int check(const char *what, enum unit unit, int64_t asked, int64_t least,
                    amount(unit, asked).text, amount(unit, most).text);
 }
 
-static int64_t kernel_number(struct arena *a, const char *path, int64_t otherwise)
-{
-    struct str text = STR_EMPTY;
-    int64_t value = 0;
-    struct err ignored;
-    if (fd_read_file(AT_FDCWD, path, 64, a, &text, &ignored) < 0 ||
-        str_to_i64(str_trim(text), 1, INT64_MAX, &value, &ignored) < 0) {
-        return otherwise;
-    }
-    return value;
-}
-
 /* What is counted for a user is counted for all of the user's boxes, too. */
-static int64_t pids_most(struct arena *a)
+static int64_t pids_most(const struct kernel_numbers *all)
 {
     struct rlimit own;
-    int64_t most = least_of(kernel_number(a, "/proc/sys/kernel/pid_max", PIDS_MOST),
-                            kernel_number(a, "/proc/sys/kernel/threads-max", PIDS_MOST));
+    int64_t most = least_of(all->pids, PIDS_MOST);
     if (geteuid() != 0 && getrlimit(RLIMIT_NPROC, &own) == 0 && own.rlim_cur < (rlim_t)most) {
         most = (int64_t)own.rlim_cur;
     }
-    return least_of(most, PIDS_MOST);
+    return most;
 }
 
 static int64_t files_most(void)
@@ -96,11 +81,11 @@ static int64_t files_most(void)
     return files.rlim_max > INT32_MAX ? INT32_MAX : (int64_t)files.rlim_max;
 }
 
-static int check_asked(const struct limits *asked, int64_t host_memory, int64_t pids, struct err *e)
+static int check_asked(const struct limits *asked, int64_t host_memory, int64_t cpus, int64_t pids,
+                       struct err *e)
 {
-    int64_t cpus = sysconf(_SC_NPROCESSORS_ONLN);
     int64_t memory_most = host_memory > 0 ? host_memory : INT64_MAX;
-    int64_t cpu_most = cpus > 0 ? cpus * 1000 : INT32_MAX;
+    int64_t cpu_most = least_of(cpus, INT32_MAX / 1000) * 1000;
     if (check("memory", UNIT_BYTES, asked->memory_bytes, MEMORY_LEAST, memory_most, e) < 0 ||
         check("disk", UNIT_BYTES, asked->disk_bytes, DISK_LEAST, memory_most, e) < 0 ||
         check("cpus", UNIT_MILLIS, asked->cpu_millis, CPU_LEAST, cpu_most, e) < 0 ||
@@ -148,10 +133,9 @@ static int settle_disk(const struct limits *asked, const struct limits *defaults
 /* Open files are limited for each process, but the machine has a number for all: with it
  * used up nobody but root can open a file. So all processes of a box together must not
  * reach it. */
-static int settle_files(const struct limits *asked, const struct limits *defaults, struct arena *a,
+static int settle_files(const struct limits *asked, const struct limits *defaults, int64_t all,
                         struct limits *out, struct err *e)
 {
-    int64_t all = kernel_number(a, "/proc/sys/fs/file-max", INT64_MAX);
     int64_t each = out->pids > 0 ? all / FILES_SHARE / out->pids : INT32_MAX;
     if (asked->open_files > each) {
         return err_set(e, ERR_INVALID,
@@ -180,13 +164,28 @@ static int64_t memory_here(struct local *l, struct arena *a)
     return known;
 }
 
+static struct kernel_numbers numbers_here(struct local *l, struct arena *a)
+{
+    struct err ignored; /* who makes the box is told */
+    struct snapshot *here = snapshot_get(&l->snapshots, &ignored);
+    struct kernel_numbers all;
+    if (here == NULL) {
+        kernel_numbers_read(a, &all);
+        return all;
+    }
+    all = here->numbers;
+    snapshot_unref(here);
+    return all;
+}
+
 int limits_settle(struct local *l, const struct limits *asked, struct arena *a, struct limits *out,
                   struct err *e)
 {
     const struct limits *defaults = &l->defaults;
     int64_t host_memory = memory_here(l, a);
-    int64_t pids = pids_most(a);
-    if (check_asked(asked, host_memory, pids, e) < 0) {
+    struct kernel_numbers all = numbers_here(l, a);
+    int64_t pids = pids_most(&all);
+    if (check_asked(asked, host_memory, all.cpus, pids, e) < 0) {
         return -1;
     }
     int64_t half = host_memory > 0 ? least_of(host_memory / 2, MEMORY_DEFAULT) : MEMORY_DEFAULT;
@@ -197,7 +196,7 @@ int limits_settle(struct local *l, const struct limits *asked, struct arena *a, 
     got.lifetime_s = (int32_t)either(asked->lifetime_s, defaults->lifetime_s);
     got.idle_s = (int32_t)either(asked->idle_s, defaults->idle_s);
     if (settle_disk(asked, defaults, &got, e) < 0 ||
-        settle_files(asked, defaults, a, &got, e) < 0) {
+        settle_files(asked, defaults, all.files, &got, e) < 0) {
         return -1;
     }
     *out = got;

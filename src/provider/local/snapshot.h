@@ -15,6 +15,11 @@
 #include "provider/local/uids.h"
 #include "provider/local/view.h"
 
+/* What the machine has for all; INT64_MAX where that cannot be read. */
+struct kernel_numbers {
+    int64_t pids, files, cpus;
+};
+
 struct snapshot {
     atomic_int refs;
     int64_t taken_ms;
@@ -22,6 +27,8 @@ struct snapshot {
     struct cgroup_host cgroups;
     struct uid_range uids; /* as by uids_mode() */
     struct names etc;
+    struct kernel_numbers numbers;
+    struct str boot; /* proc_boot_id() */
 };
 
 /* Where the last one is kept. All zeros: there is none. */
@@ -34,5 +41,7 @@ struct snapshots {
 struct snapshot *snapshot_get(struct snapshots *from, struct err *e);
 void snapshot_unref(struct snapshot *s); /* NULL is fine */
 void snapshots_fini(struct snapshots *s);
+
+void kernel_numbers_read(struct arena *a, struct kernel_numbers *out);
 
 #endif
