@@ -438,28 +438,32 @@ static int protect(const char *path, struct err *e)
 
 /* A folder is hidden by an empty one, which all share: a file system for each would take
  * memory of every box. */
+static int mask_folder(const char *path, struct err *e)
+{
+    static const char none[] = ROOTFS_APART "/none";
+
+    if (make_dir(none, 0555, e) < 0) {
+        return -1;
+    }
+    if (mount(none, path, NULL, MS_BIND, NULL) < 0) {
+        return err_sys(e, errno, "hide %s", path);
+    }
+    return bind_protect(path, BIND_RDONLY | BIND_NOEXEC | BIND_NODEV, e);
+}
+
+/* The kernel tells whether it is there, and of which kind. */
 static int mask(const char *name, struct err *e)
 {
     char path[64];
-    struct stat is;
-    const char *by = "/dev/null";
 
-    (void)snprintf(path, sizeof(path), LOOKED_AT "/%s", name);
-    if (lstat(path, &is) < 0) {
-        return 0;
-    }
-    if (S_ISDIR(is.st_mode)) {
-        by = ROOTFS_APART "/none";
-        if (make_dir(by, 0555, e) < 0) {
-            return -1;
-        }
-    }
     (void)snprintf(path, sizeof(path), "/proc/%s", name);
-    if (mount(by, path, NULL, MS_BIND, NULL) < 0) {
-        return err_sys(e, errno, "hide %s", path);
+    if (mount("/dev/null", path, NULL, MS_BIND, NULL) == 0) {
+        return bind_protect(path, BIND_RDONLY | BIND_NOEXEC, e);
     }
-    return bind_protect(path, BIND_RDONLY | BIND_NOEXEC | (S_ISDIR(is.st_mode) ? BIND_NODEV : 0),
-                        e);
+    if (errno == ENOTDIR) {
+        return mask_folder(path, e);
+    }
+    return errno == ENOENT ? 0 : err_sys(e, errno, "hide %s", path);
 }
 
 static bool can_read(const char *name)
@@ -470,7 +474,7 @@ static bool can_read(const char *name)
     return access(path, R_OK) == 0;
 }
 
-static int mask_all(struct err *e)
+static int mask_all(const struct spec *spec, struct err *e)
 {
     static const char *const roots[] = {"kpagecount",  "kpageflags", "kpagecgroup",
                                         "vmallocinfo", "slabinfo",   "pagetypeinfo"};
@@ -483,8 +487,9 @@ static int mask_all(struct err *e)
             return -1;
         }
     }
-    /* Root's alone, and root without its capabilities may be who we are. */
-    for (size_t i = 0; i < COUNTOF(roots); i++) {
+    /* Root's alone, and root without its capabilities may be who we are: not with a range of
+     * uids, which the host's root is not in. */
+    for (size_t i = 0; spec->uid_mode == UIDS_ONE && i < COUNTOF(roots); i++) {
         if (can_read(roots[i]) && mask(roots[i], e) < 0) {
             return -1;
         }
@@ -500,7 +505,7 @@ static int mount_proc(const char *at, struct err *e)
     return 0;
 }
 
-static int make_proc(struct err *e)
+static int make_proc(const struct spec *spec, struct err *e)
 {
     static const char *const fixed[] = {"/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs",
                                         "/proc/sysrq-trigger"};
@@ -515,7 +520,7 @@ static int make_proc(struct err *e)
         }
     }
     limit_shared();
-    return mask_all(e);
+    return mask_all(spec, e);
 }
 
 static int leave_host(struct err *e)
@@ -565,7 +570,7 @@ int rootfs_build(const struct spec *spec, int tree, struct err *e)
         return err_sys(e, errno, "open the host's root");
     }
     if (make_writable(spec, e) < 0 || etc_make(spec, e) < 0 || show_system(spec, host, e) < 0 ||
-        make_dev(host, e) < 0 || make_proc(e) < 0) {
+        make_dev(host, e) < 0 || make_proc(spec, e) < 0) {
         return -1;
     }
     if (leave_host(e) < 0) {
