@@ -19,6 +19,8 @@ class Programs:
         self.bench = os.path.join(self.build, "bench")
 
     def make(self):
+        if not shutil.which(os.environ.get("CC", "cc")) and os.path.exists(self.bench):
+            return  # a machine without a compiler was given the program
         os.makedirs(self.build, exist_ok=True)
         sources = sorted(os.path.join(HERE, f) for f in os.listdir(HERE) if f.endswith(".c"))
         subprocess.run([os.environ.get("CC", "cc"), "-O2", "-D_GNU_SOURCE", "-o", self.bench, *sources], check=True)
