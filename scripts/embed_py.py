@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""embed_py.py OUT.h CALL.py KEEP.py WORK.py SHOW.py - the Python driver as one C string.
+"""embed_py.py NAME.h PROGRAM.py PART.py... - a Python program as one C string, NAME.
 
-CALL is the program; the others are constants in front of it, each named like its file in capitals,
+PROGRAM is what runs; the others are constants in front of it, each named like its file in capitals,
 so that they are compiled only where they are needed. Lines that are only a comment are left out.
 """
 import pathlib
@@ -26,7 +26,7 @@ def main():
     compile(source, str(call), "exec")
     for part in parts:
         compile(part.read_text(), str(part), "exec")
-    out.write_text("/* Made by embed_py.py. */\n" + c_bytes("python_driver", source.encode()))
+    out.write_text("/* Made by embed_py.py. */\n" + c_bytes(out.stem, source.encode()))
 
 
 main()

@@ -106,6 +106,10 @@ struct config {
     struct str open_connection; /* "auto", "direct", "proxy" */
     struct str open_work_dir, open_entrypoint;
     int64_t open_create_s, open_request_s;
+    /* [mirror]: where Python packages come from */
+    struct str pypi_index_url;    /* may have a user and a secret; empty: installers' own default */
+    struct str mirror_file_hosts; /* "host" or "host:port" with commas between them */
+    int64_t mirror_max_file;      /* bytes */
 
     struct str
         state_dir; /* $ANYBOX_HOME, $REMOTE_SANDBOX_MCP_HOME, $XDG_STATE_HOME/anybox, ~/.local/state/anybox */

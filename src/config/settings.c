@@ -5,6 +5,7 @@
  */
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/path.h"
@@ -227,7 +228,18 @@
       "ANYBOX_OPENSANDBOX_CREATE_TIMEOUT",                                                         \
       "seconds that making a sandbox there may take, with the pull of its image")                  \
     X("opensandbox.request_timeout", SECONDS, open_request_s, 1, 3600, NO_ZERO, "30",              \
-      "ANYBOX_OPENSANDBOX_REQUEST_TIMEOUT", "seconds that the server may take for anything else")
+      "ANYBOX_OPENSANDBOX_REQUEST_TIMEOUT", "seconds that the server may take for anything else")  \
+    X("mirror.pypi_index_url", STRING, pypi_index_url, 0, 1500, NO_ZERO, "",                       \
+      "ANYBOX_MIRROR_PYPI_INDEX_URL, PIP_INDEX_URL, UV_DEFAULT_INDEX",                             \
+      "address of the package index (its /simple/ page) that install_packages_in_sandbox takes "   \
+      "Python packages from; sandboxes without a network need it; empty: what uv or pip in the "   \
+      "sandbox use by themselves")                                                                 \
+    X("mirror.file_hosts", LIST, mirror_file_hosts, 0, 4096, NO_ZERO, "",                          \
+      "ANYBOX_MIRROR_FILE_HOSTS",                                                                  \
+      "hosts (host or host:port) that the index may link files of or redirect to although they "   \
+      "have private addresses, or are reached by a redirect only")                                 \
+    X("mirror.max_file_size", SIZE, mirror_max_file, 1, SIZE_TOP, NO_ZERO, "4g",                   \
+      "ANYBOX_MIRROR_MAX_FILE_SIZE", "size of a file that is fetched for a sandbox, at most")
 
 #define ROW(key, type, field, min, max, zero, fallback, env, help)                                 \
     {key, offsetof(struct config, field), min, max, fallback, env, SETTING_##type, zero},
@@ -467,6 +479,23 @@ void settings_from_env(struct config *c)
     }
 }
 
+/* An address may have a user and a secret in it, which are not shown. */
+static struct str without_user(struct arena *a, struct str v)
+{
+    const char *scheme = v.len > 0 ? memmem(v.p, v.len, "://", 3) : NULL;
+    struct str rest = scheme != NULL ? str_skip(v, (size_t)(scheme - v.p) + 3) : STR_EMPTY;
+    struct str path;
+    struct str authority = str_cut(rest, '/', &path);
+    struct str host;
+
+    (void)str_cut(authority, '@', &host);
+    if (host.p == NULL) {
+        return arena_str(a, v);
+    }
+    return arena_printf(a, "%.*s(not shown)@%.*s", STR_ARG(str_head(v, v.len - rest.len)),
+                        STR_ARG(str_skip(v, (size_t)(host.p - v.p))));
+}
+
 struct str config_show(const struct config *c, const char *key, struct arena *a)
 {
     for (size_t i = 0; i < n_settings; i++) {
@@ -481,7 +510,7 @@ struct str config_show(const struct config *c, const char *key, struct arena *a)
             return ((const struct str *)field)->len > 0 ? S("(set, not shown)") : STR_EMPTY;
         }
         if (setting_is_text(s)) {
-            return arena_str(a, *(const struct str *)field);
+            return without_user(a, *(const struct str *)field);
         }
         buf_init(&text, 64);
         add_number(&text, s->type, *(const int64_t *)field);

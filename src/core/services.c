@@ -10,6 +10,7 @@
 #include "core/audit.h"
 #include "core/boxes.h"
 #include "core/forward.h"
+#include "core/index_relay.h"
 #include "core/journal.h"
 #include "core/metrics.h"
 #include "core/python.h"
@@ -64,6 +65,7 @@ static int init(struct services *s, struct err *e)
         return -1;
     }
     s->pythons = pythons_new();
+    s->relays = index_relays_new();
     s->forwards = forwards_new();
     boxes_on_end(s->boxes, forwards_box_ended, s->forwards);
     /* As many again and some, for threads whose call is answered and which tidy up. */
@@ -96,6 +98,7 @@ void services_fini(struct services *s)
     pool_free(s->calls);
     transfers_free(s->transfers);
     forwards_free(s->forwards);
+    index_relays_free(s->relays);
     pythons_free(s->pythons);
     boxes_free(s->boxes);
     audit_free(s->audit);

@@ -19,6 +19,7 @@ struct transfers;
 struct forwards;
 struct journal;
 struct pythons;
+struct index_relays;
 
 struct services {
     struct config *config;
@@ -31,6 +32,7 @@ struct services {
     struct forwards *forwards;   /* local ports that lead into boxes */
     struct journal *journal;     /* what was run, for who looks back */
     struct pythons *pythons;     /* ways to interpreters of boxes */
+    struct index_relays *relays; /* to the package index, from boxes */
     struct pool *calls;          /* runs tool calls; some more than twice max_calls threads */
 };
 

@@ -475,6 +475,7 @@ struct provider_ops {
      */
     int (*exec)(struct box *b, const struct ctx *ctx, const struct exec_req *req,
                 const struct sink *output, struct exec_result *out, struct err *e);
+    bool input_first; /* exec() reads all of its input before the command begins */
 
     /* What works here and what does not, with the exact fix. */
     int (*doctor)(struct provider *p, const struct ctx *ctx, check_fn *each, void *arg,

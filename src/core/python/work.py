@@ -70,6 +70,7 @@ class State:
     running = False
     loop = None
     show = None
+    changes = None
 
 
 def interrupted(*_):
@@ -142,10 +143,34 @@ def run_all(text, name):
 
 
 def find_packages():
-    """A folder of the user's packages that was made after the start."""
-    if user_site and user_site not in sys.path and os.path.isdir(user_site):
-        sys.path.append(user_site)
+    """Folders of packages that were made after the start, and packages that were installed since."""
+    for folder in package_folders:
+        if folder not in sys.path and is_ours(folder):
+            sys.path.append(folder)
+            library("importlib").invalidate_caches()
+    changes = last_changes()
+    if changes != State.changes:
+        State.changes = changes
         library("importlib").invalidate_caches()
+
+
+def is_ours(folder):
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return False
+    return found.st_uid == os.getuid() and found.st_mode & 0o170000 == 0o040000
+
+
+def last_changes():
+    """When packages.py has last installed something."""
+    found = []
+    for folder in own_folders:
+        try:
+            found.append(os.stat(folder + "/changed").st_mtime_ns)
+        except OSError:
+            found.append(None)
+    return found
 
 
 def remember(name, text):
@@ -232,9 +257,13 @@ null = os.open("/dev/null", os.O_RDONLY)
 wire = _socket.socket(fileno=channel)
 sources = {}
 standard_path = list(sys.path)
-user_site = ""
+# Where packages.py puts what it installs, when it is not the interpreter's own place.
+own_folders = [os.environ.get("HOME", "") + "/.anybox/packages",
+               (os.environ.get("TMPDIR") or "/tmp") + "/anybox-packages-%d" % os.getuid()]
+package_folders = [folder + "/lib-%d.%d" % sys.version_info[:2] for folder in own_folders]
+State.changes = last_changes()
 if not sys.flags.no_user_site and "site" in sys.modules and sys.modules["site"].ENABLE_USER_SITE:
-    user_site = sys.modules["site"].getusersitepackages()
+    package_folders.insert(0, sys.modules["site"].getusersitepackages())
 sys.stdout = sys.stderr = sys.stdin = None
 sys.path.insert(0, "")
 sys.argv = [""]

@@ -206,6 +206,7 @@ const struct provider_ops opensandbox_ops = {
     .info = osb_info,
     .release = osb_release,
     .exec = osb_exec,
+    .input_first = true,
     .doctor = osb_doctor,
     .factory = &factory,
     .files = &osb_files,

@@ -198,7 +198,7 @@ static void mistakes_name_file_line_and_remedy(void **state)
         {"[lcoal]\nmemory = 1\n", "1:2: unknown section [lcoal], did you mean [local]?"},
         {"[kubernetes]\n",
          "1:2: unknown section [kubernetes]; there are [server], [auth], [http], "
-         "[audit], [log], [defaults], [sync], [local], [docker], [opensandbox] and [[ssh]]"},
+         "[audit], [log], [defaults], [sync], [local], [docker], [opensandbox], [mirror] and [[ssh]]"},
         {"[log]\nbananas = 1\n", "2:1: unknown key \"bananas\" in [log]"},
         {"pids = 20\n", "1:1: unknown key \"pids\"; it belongs in [local]"},
         {"[server]\npids = 20\n", "2:1: unknown key \"pids\" in [server]; it belongs in [local]"},
@@ -369,7 +369,8 @@ static void settings_are_shown_as_they_are_written(void **state)
     const struct setting_doc *docs;
     size_t n = config_settings(&docs);
     const struct config *c =
-        load_text(p, "[local]\nmemory = \"1536m\"\ncpus = 0.25\n[log]\nmax_size = 5000\n");
+        load_text(p, "[local]\nmemory = \"1536m\"\ncpus = 0.25\n[log]\nmax_size = 5000\n"
+                     "[mirror]\npypi_index_url = \"https://me:secret@index.example/simple/\"\n");
 
     arena_init(&a, 1 << 17);
     assert_str(config_show(c, "local.memory", &a), S("1536m"));
@@ -377,6 +378,9 @@ static void settings_are_shown_as_they_are_written(void **state)
     assert_str(config_show(c, "log.max_size", &a), S("5000"));
     assert_str(config_show(c, "log.level", &a), S("warning"));
     assert_str(config_show(c, "local.allow_host_network", &a), S("false"));
+    assert_str(config_show(c, "mirror.pypi_index_url", &a),
+               S("https://(not shown)@index.example/simple/"));
+    assert_str(c->pypi_index_url, S("https://me:secret@index.example/simple/"));
     assert_str(config_show(c, "no.such", &a), S(""));
     assert_true(n >= 17);
     for (size_t i = 0; i < n; i++) {

@@ -1,0 +1,84 @@
+/* Which addresses an index may lead us to. */
+#include <arpa/inet.h>
+
+#include "core/index_fetch.h"
+#include "test.h"
+
+static bool is_public(const char *text)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+
+    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1) {
+        return index_address_is_public((const struct sockaddr *)(const void *)&v4);
+    }
+    assert_int_equal(inet_pton(AF_INET6, text, &v6.sin6_addr), 1);
+    return index_address_is_public((const struct sockaddr *)(const void *)&v6);
+}
+
+static void public_addresses_are_told_from_others(void **state)
+{
+    static const char *const open[] = {
+        "1.1.1.1",     "8.8.8.8",     "172.15.0.1",    "172.32.0.1", "100.63.0.1",
+        "100.128.0.1", "11.0.0.1",    "192.167.0.1",   "223.0.0.1",  "2a04:4e42::223",
+        "2606::1",     "169.253.0.1", "::ffff:8.8.8.8"};
+    static const char *const closed[] = {
+        "0.0.0.0",     "10.1.2.3",
+        "100.64.0.1",  "127.0.0.1",
+        "127.255.0.1", "169.254.169.254",
+        "172.16.0.1",  "172.31.255.255",
+        "192.168.1.1", "198.18.0.1",
+        "224.0.0.1",   "255.255.255.255",
+        "::",          "::1",
+        "fe80::1",     "fd00:ec2::254",
+        "ff02::1",     "::ffff:127.0.0.1",
+        "64:ff9b::1",  "2002:7f00:1::",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNTOF(open); i++) {
+        if (!is_public(open[i])) {
+            fail_msg("%s is public", open[i]);
+        }
+    }
+    for (size_t i = 0; i < COUNTOF(closed); i++) {
+        if (is_public(closed[i])) {
+            fail_msg("%s is not public", closed[i]);
+        }
+    }
+}
+
+static void other_kinds_of_addresses_are_not_public(void **state)
+{
+    const struct sockaddr other = {.sa_family = AF_UNIX};
+
+    (void)state;
+    assert_false(index_address_is_public(&other));
+}
+
+static void a_wrong_index_names_its_setting(void **state)
+{
+    struct index_conf conf = {.url = S("ftp://h/"), .max_file = 1};
+    struct err e = {0};
+
+    (void)state;
+    assert_fails(index_conf_check(&conf, &e), &e, ERR_INVALID, "mirror.pypi_index_url");
+    conf.url = S("http://h/?q");
+    assert_fails(index_conf_check(&conf, &e), &e, ERR_INVALID, "mirror.pypi_index_url");
+    conf.url = S("https://u:p@h/simple");
+    assert_ok(index_conf_check(&conf, &e), &e);
+    assert_true(index_conf_is_secret(&conf));
+    conf.url = S("https://h/simple@x");
+    assert_false(index_conf_is_secret(&conf));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(public_addresses_are_told_from_others),
+        cmocka_unit_test(other_kinds_of_addresses_are_not_public),
+        cmocka_unit_test(a_wrong_index_names_its_setting),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
