@@ -15,6 +15,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -909,6 +910,7 @@ class Platform:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     running = Platform(key=os.environ.get("KEY", ""))
     print(running.url, flush=True)
     try:
