@@ -86,6 +86,58 @@ def test_both_work_folders_are_one(docker):
     assert client.bash("cat /app/results/a; pwd")["stdout"] == "one/app/results\n"
 
 
+def test_the_keys_of_mcp_sandboxs_configuration_hold(docker, engine, tmp_path):
+    config = tmp_path / "config.toml"
+    config.write_text(f"""[docker]
+default_image = "{IMAGE}"
+container_work_dir = "/srv/out"
+mem_limit = "64m"
+memswap_limit = "96m"
+open_mount_directory = true
+""")
+    client = docker.server("--config", str(config), env={"ANYBOX_DOCKER_DEFAULT_IMAGE": ""})
+    made = make(client, name="kept")
+    said = engine.of_box(made["sandbox_id"])["HostConfig"]
+    assert (made["image"], made["work_dir"], made["limits"]["memory_mb"]) == (IMAGE, "/srv/out", 64)
+    assert (said["Memory"], said["MemorySwap"]) == (64 << 20, 96 << 20)
+    assert client.bash("pwd; echo 1 > f; cat /workspace/f /app/results/f")["stdout"] == "/srv/out\n1\n1\n"
+    assert [f.read_text() for f in (tmp_path / "data").glob("kept-*/f")] == ["1\n"]
+
+
+def test_network_internet_is_the_network_that_the_operator_names(docker, engine):
+    status, said = engine.call("POST", "/networks/create", {"Name": "tests", "Driver": "bridge", "Internal": True})
+    if status != 201:
+        pytest.skip(f"this machine gives the engine no network: {said.decode()}")
+    try:
+        client = docker.server(env={"ANYBOX_DOCKER_NETWORK": "tests"})
+        made = make(client, network="internet")
+        assert made["network"] == "internet"
+        assert list(engine.of_box(made["sandbox_id"])["NetworkSettings"]["Networks"]) == ["tests"]
+        assert client.bash("ls /sys/class/net")["stdout"].split() == ["eth0", "lo"]
+        none = make(client, name="alone")["sandbox_id"]
+        assert client.bash("ls /sys/class/net", sandbox_id=none)["stdout"].split() == ["lo"]
+        for box in made["sandbox_id"], none:
+            client.tool("delete_sandbox", sandbox_id=box)
+        for name in "host", "none", "container:x":
+            wrong = docker.server(env={"ANYBOX_DOCKER_NETWORK": name})
+            assert wrong.tool_error("create_sandbox", provider="docker", network="internet")["code"] == "invalid"
+    finally:
+        engine.ask("DELETE", "/networks/tests")
+
+
+def test_a_gpu_that_is_allowed_and_not_there_is_told(docker):
+    client = docker.server(env={"ANYBOX_DOCKER_ALLOW_GPU": "true"})
+    error = client.tool_error("create_sandbox", provider="docker", gpu=True)
+    assert error["code"] == "unsupported" and "nvidia-container-toolkit" in error["error"]
+
+
+def test_its_first_process_reaps(docker):
+    client = docker.server()
+    make(client)
+    client.bash("for i in 1 2 3 4 5; do (sleep 0.1 & exec true) & done; wait")
+    assert wait_until(lambda: client.bash("ps -eo stat=,comm= | grep -E '^Z|sleep'")["stdout"] == "")
+
+
 def test_environment_reaches_commands_and_the_hosts_does_not(docker):
     client = docker.server(env={"SECRET_OF_THE_HOST": "x"})
     make(client, env={"MINE": "grüße \"$(x)\""})

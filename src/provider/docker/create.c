@@ -199,6 +199,19 @@ static int complete(struct docker *d, const struct ctx *ctx, struct body *b, str
     return has_bind && b->bind.len == 0 ? make_bind(d, ctx, b->spec, b->uid, &b->bind, e) : 0;
 }
 
+/* Some engines look for them when a container is made, others when it is started. */
+static bool lacks_gpu(const struct body *b, struct str said)
+{
+    return b->spec->gpu && said.len > 0 && memmem(said.p, said.len, "device driver", 13) != NULL;
+}
+
+static int no_gpu(struct err *e)
+{
+    return err_set(e, ERR_UNSUPPORTED,
+                   "the container engine has no GPUs to give: install nvidia-container-toolkit on "
+                   "its machine, or leave gpu out");
+}
+
 static int create_failed(const struct http_answer *answer, const struct ctx *ctx,
                          const struct body *b, struct err *e)
 {
@@ -213,11 +226,8 @@ static int create_failed(const struct http_answer *answer, const struct ctx *ctx
                          : ", or have the operator set read_only = true below [docker]: then files "
                            "are in memory, within the limit");
     }
-    if (b->spec->gpu && said.len > 0 && memmem(said.p, said.len, "device driver", 13) != NULL) {
-        return err_set(
-            e, ERR_UNSUPPORTED,
-            "the container engine has no GPUs to give: install nvidia-container-toolkit on "
-            "its machine, or leave gpu out");
+    if (lacks_gpu(b, said)) {
+        return no_gpu(e);
     }
     return engine_fail(answer, ctx->arena, "cannot create the container", e);
 }
@@ -282,6 +292,9 @@ static int start(struct docker *d, const struct ctx *ctx, const struct body *b, 
                        "the image \"%.*s\" is for another processor than the engine's machine has: "
                        "use one that is made for it",
                        STR_ARG(b->asked));
+    }
+    if (lacks_gpu(b, said)) {
+        return no_gpu(e);
     }
     return engine_fail(&answer, ctx->arena, "cannot start the container", e);
 }
