@@ -5,6 +5,8 @@
  * error that the box sends meanwhile ends both. What the box says is not trusted: blocks are
  * checked by agent/entries.h, and get takes just what was asked for, in that order.
  */
+#include "provider/agent_trees.h"
+
 #include <string.h>
 
 #include "agent/entries.h"
@@ -18,16 +20,7 @@ _Static_assert((int)TREE_FILE == (int)ENTRY_FILE && (int)TREE_DIR == (int)ENTRY_
                    (int)TREE_LINK == (int)ENTRY_LINK && (int)TREE_OTHER == (int)ENTRY_OTHER,
                "the types travel as they are");
 
-#define OUT_AHEAD (256u << 10) /* prepared for sending, about */
-#define TIDY_MAX  ((size_t)3 * ENTRIES_WHY)
-
-struct exchange {
-    struct talk talk;
-    const struct ctx *ctx;
-    struct entries_out out;
-    struct entries_in in;
-    bool waits; /* for a frame: nothing is sent before it */
-};
+#define TIDY_MAX ((size_t)3 * ENTRIES_WHY)
 
 /* ---- the conversation ---------------------------------------------------------------------- */
 
@@ -119,7 +112,7 @@ static int take_block(struct exchange *x, struct frame f, const struct tree_sink
     return entries_read(&x->in, block, unpacked, to, e);
 }
 
-static bool is_sign_of_life(struct frame f)
+bool put_is_sign_of_life(struct frame f)
 {
     return f.type == FRAME_TREE_BLOCK && f.fields.len == 2 * sizeof(uint32_t);
 }
@@ -161,7 +154,7 @@ static int take_listing(struct exchange *x, const struct tree_sink *to, struct t
         if (talk_get(&x->talk, x->ctx, &f, e) < 0) {
             return -1;
         }
-    } while (is_sign_of_life(f));
+    } while (put_is_sign_of_life(f));
     if (get_facts(x->ctx, f, facts, e) < 0) {
         return -1;
     }
@@ -246,8 +239,7 @@ static int next_frame(struct exchange *x, more_fn *more, void *arg, bool *sent, 
     }
 }
 
-/* The end of what we send. */
-static int send_end(struct exchange *x, struct err *e)
+int put_end(struct exchange *x, struct err *e)
 {
     if (entries_flush(&x->out, e) < 0) {
         return -1;
@@ -257,19 +249,7 @@ static int send_end(struct exchange *x, struct err *e)
 
 /* ---- put -------------------------------------------------------------------------------------------- */
 
-struct putting {
-    struct exchange x;
-    struct box *box;
-    struct str root;
-    const struct tree_source *from;
-    struct tree_sink to;
-    bool in_file;
-    /* The large file that goes in parts. */
-    struct tree_entry large;
-    char path[TREE_PATH_MAX];
-};
-
-static int more_of_file(struct putting *p, struct err *e)
+int put_more_of_file(struct putting *p, struct err *e)
 {
     char *to = NULL;
     size_t cap = 0;
@@ -342,11 +322,11 @@ static int more_to_put(void *arg, struct err *e)
     struct putting *p = arg;
     struct tree_entry entry;
     if (p->in_file) {
-        return more_of_file(p, e);
+        return put_more_of_file(p, e);
     }
     int got = p->from->next(p->from->arg, &entry, e);
     if (got <= 0) {
-        return got < 0 ? -1 : send_end(&p->x, e);
+        return got < 0 ? -1 : put_end(&p->x, e);
     }
     if (p->from->seek != NULL && parts_fit(p->box, &entry)) {
         return announce_parts(p, &entry, e);
@@ -355,7 +335,7 @@ static int more_to_put(void *arg, struct err *e)
     return p->to.entry(p->to.arg, &entry, e) < 0 ? -1 : 1;
 }
 
-static int get_put(const struct ctx *ctx, struct frame f, struct put_result *out, struct err *e)
+int put_told(const struct ctx *ctx, struct frame f, struct put_result *out, struct err *e)
 {
     struct wire_in r = wire_read(f.fields);
     out->dirs = wire_get_u64(&r);
@@ -377,7 +357,7 @@ static int put_all(struct putting *p, struct put_result *out, struct err *e)
             return -1;
         }
         if (f.type == FRAME_PUT_IS) {
-            if (get_put(p->x.ctx, f, out, e) < 0) {
+            if (put_told(p->x.ctx, f, out, e) < 0) {
                 return -1;
             }
             told = true;
@@ -387,24 +367,41 @@ static int put_all(struct putting *p, struct put_result *out, struct err *e)
             }
         } else if (f.type == FRAME_OK && told && sent) {
             return 0;
-        } else if (!is_sign_of_life(f)) {
+        } else if (!put_is_sign_of_life(f)) {
             return talk_bad(e, "an answer");
         }
     }
 }
 
+int put_begin(struct putting *p, struct box *b, const struct ctx *ctx, struct str root,
+              struct err *e)
+{
+    p->box = b;
+    p->root = root;
+    if (begin(&p->x, b, ctx, root, e) < 0) {
+        return -1;
+    }
+    struct wire_out w = request(&p->x, b, FRAME_TREE_PUT, root, 0);
+    p->to = entries_sink(&p->x.out);
+    return finish(&w, e);
+}
+
+int put_close(struct putting *p, int rc, struct err *e)
+{
+    return end(&p->x, rc, e);
+}
+
 static int tree_put(struct box *b, const struct ctx *ctx, struct str root,
                     const struct tree_source *from, struct put_result *out, struct err *e)
 {
-    struct putting p = {.box = b, .root = root, .from = from};
+    const struct agent_box *ab = CONTAINER_OF(b, struct agent_box, box);
+    struct putting p = {.from = from};
     *out = (struct put_result){0};
-    int rc = begin(&p.x, b, ctx, root, e);
-    if (rc == 0) {
-        struct wire_out w = request(&p.x, b, FRAME_TREE_PUT, root, 0);
-        p.to = entries_sink(&p.x.out);
-        rc = finish(&w, e) < 0 ? -1 : put_all(&p, out, e);
+    if (from->share == TREE_FILES && ab->lane != NULL) {
+        return split_put(b, ctx, root, from, out, e);
     }
-    return end(&p.x, rc, e);
+    int rc = put_begin(&p, b, ctx, root, e) < 0 ? -1 : put_all(&p, out, e);
+    return put_close(&p, rc, e);
 }
 
 /* ---- get ---------------------------------------------------------------------------------------------- */
@@ -425,7 +422,7 @@ static int more_to_ask(void *arg, struct err *e)
 {
     struct getting *g = arg;
     if (g->asked == g->n) {
-        return send_end(&g->x, e);
+        return put_end(&g->x, e);
     }
     return entries_put_path(&g->x.out, g->paths[g->asked++], e) < 0 ? -1 : 1;
 }
@@ -553,7 +550,7 @@ static int more_to_prune(void *arg, struct err *e)
 {
     struct pruning *p = arg;
     if (p->left == 0) {
-        return send_end(&p->x, e);
+        return put_end(&p->x, e);
     }
     return entries_put_path(&p->x.out, p->paths[--p->left], e) < 0 ? -1 : 1;
 }
@@ -576,7 +573,7 @@ static int prune_all(struct pruning *p, struct prune_result *out, struct err *e)
             }
         } else if (f.type == FRAME_OK && sent) {
             return 0;
-        } else if (!is_sign_of_life(f)) {
+        } else if (!put_is_sign_of_life(f)) {
             return talk_bad(e, "an answer");
         }
     }

@@ -282,6 +282,12 @@ int box_tree_list(struct box *b, const struct ctx *ctx, const struct tree_req *r
     return trees == NULL ? -1 : checked(b, trees->list(b, ctx, req, each, arg, out, e), e);
 }
 
+bool box_tree_splits(struct box *b, uint64_t bytes)
+{
+    const struct tree_ops *trees = b->provider->ops->trees;
+    return trees != NULL && trees->splits != NULL && trees->splits(b, bytes);
+}
+
 int box_tree_put(struct box *b, const struct ctx *ctx, struct str root,
                  const struct tree_source *from, struct put_result *out, struct err *e)
 {

@@ -378,6 +378,9 @@ struct tree_ops {
      * a failure *out still tells what was written. */
     int (*put)(struct box *b, const struct ctx *ctx, struct str root,
                const struct tree_source *from, struct put_result *out, struct err *e);
+    /* Optional: are so many bytes of files sooner there over several connections? Then put()
+     * gets them as TREE_FOLDERS and TREE_FILES. */
+    bool (*splits)(struct box *b, uint64_t bytes);
     /* These entries (paths relative to root, sorted), files with their contents: each of them, in
      * order. One that could not be read is entry() as an empty file, and done(ok=false). */
     int (*get)(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
@@ -553,6 +556,7 @@ int box_file_remove(struct box *b, const struct ctx *ctx, struct str path, struc
     MUST_CHECK;
 int box_tree_list(struct box *b, const struct ctx *ctx, const struct tree_req *req,
                   tree_entry_fn *each, void *arg, struct tree_facts *out, struct err *e) MUST_CHECK;
+bool box_tree_splits(struct box *b, uint64_t bytes);
 int box_tree_put(struct box *b, const struct ctx *ctx, struct str root,
                  const struct tree_source *from, struct put_result *out, struct err *e) MUST_CHECK;
 int box_tree_get(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,

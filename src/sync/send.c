@@ -12,9 +12,13 @@
 #include "sync/apply.h"
 #include "tree/read.h"
 
+#define LARGE_FILE ((uint64_t)32 << 20) /* see provider/agent_parts.h */
+#define DIR_RIGHTS (S_IRUSR | S_IXUSR)  /* without which nobody comes into a folder */
+
 struct sending {
     struct work *work;
     struct seq_reader steps;
+    enum tree_share share; /* only these */
     struct tree_reader *files;
     bool in_file;
     uint64_t size, left; /* of it */
@@ -42,6 +46,11 @@ static bool open_file(struct sending *s, struct tree_entry *entry)
     return true;
 }
 
+static bool is_of_share(const struct sending *s, const struct tree_entry *entry)
+{
+    return s->share == TREE_ALL || (s->share == TREE_FOLDERS) == (entry->type == TREE_DIR);
+}
+
 static int next(void *arg, struct tree_entry *out, struct err *e)
 {
     struct sending *s = arg;
@@ -53,6 +62,9 @@ static int next(void *arg, struct tree_entry *out, struct err *e)
     while (seq_next(&s->steps, out, &tag)) {
         bool has_contents = out->type == TREE_FILE && !out->meta_only;
 
+        if (!is_of_share(s, out)) {
+            continue;
+        }
         if (has_contents && !open_file(s, out)) {
             w->now.files++;
             continue;
@@ -110,16 +122,23 @@ static int seek_file(void *arg, uint64_t offset, struct err *e)
     return 0;
 }
 
-int send_steps(struct work *w, const struct seq *steps, struct err *e)
+/* `as` is what the box may take the share for. */
+static int send_share(struct work *w, const struct seq *steps, enum tree_share share,
+                      enum tree_share as, struct err *e)
 {
     struct sending *s = xcalloc(1, sizeof(*s));
-    struct tree_source source = {
-        .next = next, .read = read_file, .hole = pass_hole, .seek = seek_file, .arg = s};
+    struct tree_source source = {.next = next,
+                                 .read = read_file,
+                                 .hole = pass_hole,
+                                 .seek = seek_file,
+                                 .share = as,
+                                 .arg = s};
     struct put_result put = {0};
     struct sync_counts *done = &w->result->done;
     int rc;
 
     s->work = w;
+    s->share = share;
     s->files = tree_reader_new(w->root_fd);
     seq_read(&s->steps, steps);
     rc = box_tree_put(w->box, w->ctx, w->plan->remote_root, &source, &put, e);
@@ -134,4 +153,65 @@ int send_steps(struct work *w, const struct seq *steps, struct err *e)
     tree_reader_free(s->files);
     free(s);
     return rc;
+}
+
+/* What decides whether it goes over several connections. */
+struct shape {
+    uint64_t bytes;
+    bool has_folders;
+    bool fits; /* no folder gets rights that keep those from it who write what is in it, and no
+                * file is so large that it alone is worth them */
+};
+
+static struct shape shape_of(const struct seq *steps)
+{
+    struct seq_reader *r = xmalloc(sizeof(*r));
+    struct shape shape = {.fits = true};
+    struct tree_entry entry;
+
+    seq_read(r, steps);
+    while (seq_next(r, &entry, NULL)) {
+        bool has_contents = entry.type == TREE_FILE && !entry.meta_only;
+        bool is_dir = entry.type == TREE_DIR;
+
+        shape.bytes += has_contents ? entry.size : 0;
+        shape.has_folders = shape.has_folders || is_dir;
+        shape.fits = shape.fits && (!is_dir || (entry.mode & DIR_RIGHTS) == DIR_RIGHTS) &&
+                     (!has_contents || entry.size < LARGE_FILE);
+    }
+    free(r);
+    return shape;
+}
+
+/* The folders first, so that what is in them can be written by several. When one of the
+ * connections is lost, all of it goes over the first. */
+static int send_split(struct work *w, const struct seq *steps, const struct shape *shape,
+                      struct err *e)
+{
+    struct sync_progress before;
+    struct sync_result result;
+
+    if (shape->has_folders && send_share(w, steps, TREE_FOLDERS, TREE_FOLDERS, e) < 0) {
+        return -1;
+    }
+    before = w->now;
+    result = *w->result;
+    if (send_share(w, steps, TREE_FILES, TREE_FILES, e) == 0) {
+        return 0;
+    }
+    if (e->kind != ERR_UNREACHABLE) {
+        return -1;
+    }
+    w->now = before;
+    *w->result = result;
+    return send_share(w, steps, TREE_FILES, TREE_ALL, e);
+}
+
+int send_steps(struct work *w, const struct seq *steps, struct err *e)
+{
+    struct shape shape = shape_of(steps);
+
+    return !w->plan->is_file && shape.fits && box_tree_splits(w->box, shape.bytes)
+               ? send_split(w, steps, &shape, e)
+               : send_share(w, steps, TREE_ALL, TREE_ALL, e);
 }

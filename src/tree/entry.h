@@ -47,6 +47,14 @@ struct tree_entry {
 /* Called with the entries of a sequence in order; a failure ends the walk and is returned. */
 typedef int tree_entry_fn(void *arg, const struct tree_entry *entry, struct err *e);
 
+/* What a source holds of a tree. */
+enum tree_share {
+    TREE_ALL,
+    TREE_FOLDERS, /* the folders; the rest follows as a source of its own */
+    TREE_FILES,   /* the rest, in order. The folders are there already, so those of different
+                   * folders may be written at the same time */
+};
+
 /* Entries with their contents, pulled. next() gives 1 and an entry (its strings are good until
  * the next call), 0 at the end, -1. After a file read() gives its bytes: 0 at the end. A
  * file that has changed or vanished since it was listed is the source's to tell: its bytes may be
@@ -59,6 +67,7 @@ struct tree_source {
     uint64_t (*hole)(void *arg);
     /* Optional: goes on at this offset of the file, which is not beyond its size. */
     int (*seek)(void *arg, uint64_t offset, struct err *e);
+    enum tree_share share;
     void *arg;
 };
 

@@ -1,9 +1,10 @@
-"""Large files on a link with a delay: they go over several connections. What must hold whatever
-happens to these: the file arrives whole or the old one stays, and nothing temporary is left."""
+"""Large files and trees on a link with a delay: they go over several connections. What must hold whatever
+happens to these: each file arrives whole or the old one stays, and nothing temporary is left."""
 import contextlib
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -209,6 +210,124 @@ def test_cancel_in_the_middle_leaves_the_old_file(host, world, line, far):
     target = world.user.home / "proj"
     assert wait_until(lambda: not trees.temporary(target), 30), os.listdir(target)
     assert not (target / "large").exists()
+
+
+# ---- many files ---------------------------------------------------------------------------------
+
+
+def write_many(host, folders=60, size=40_000):
+    """Twenty files to a folder, half of them below another one: files of the upper one come before and after
+    those. And what else there is in a tree."""
+    folder = host.project / "proj"
+    for i in range(folders):
+        inner = folder / f"d{i:03d}" / "m"
+        inner.mkdir(parents=True)
+        for j in range(10):
+            (inner / f"f{j}").write_bytes(os.urandom(size + j))
+            (inner.parent / f"{'az'[j % 2]}{j}").write_bytes(os.urandom(size - j))
+        (inner.parent / "link").symlink_to("../d000/a0")
+        os.chmod(inner, [0o755, 0o700, 0o555][i % 3])
+        os.utime(inner, (1.5e9 + i, 1.5e9 + i))
+        os.utime(inner.parent, (1.4e9 + i, 1.4e9 + i))
+    (folder / "empty").mkdir()
+    (folder / os.fsdecode(b"odd \xff\nname")).write_bytes(b"odd")
+    return folder
+
+
+def read_by(pid):
+    """How many bytes a process has read."""
+    try:
+        with open(f"/proc/{pid}/io") as f:
+            return int(f.readline().split()[1])
+    except FileNotFoundError:
+        return 0
+
+
+def each_is_whole(near, target):
+    allowed = trees.look(near)
+    for path, what in trees.look(target, everything=False).items():
+        if what[0] == "file":
+            assert what[3] == allowed[path][3], f"{path!r} is half"
+
+
+def test_many_files_take_several_connections(host, world, line, far):
+    client = client_of(host, line, world, far)
+    folder = write_many(host)
+    answer = up(client, folder)
+    assert answer["uploaded_files"] == 60 * 21 + 1 and not answer.get("failed_files"), answer
+    assert answer["uploaded_dirs"] == 122, answer
+    same(folder, world.user.home / "proj")
+    assert wait_until(lambda: len(lanes(world)) == 3, 60, 0.1), world.user.processes(RELAY)
+    changed = [path for path in folder.rglob("*[0-9]") if path.is_file() and not path.is_symlink()]
+    for path in changed:
+        path.write_bytes(os.urandom(40_020))
+    before = {pid: read_by(pid) for pid in lanes(world)}
+    answer = up(client, folder)
+    assert answer["uploaded_files"] == len(changed) == 1200, answer
+    assert sum(read_by(pid) - before.get(pid, 0) for pid in lanes(world)) > 1 << 20, "the others carried nothing"
+    same(folder, world.user.home / "proj")
+    assert up(client, folder)["uploaded_files"] == 0
+
+
+def test_many_files_and_connections_that_are_lost(host, world, line, far):
+    client = client_of(host, line, world, far)
+    folder = write_many(host, 90)
+    call = start_up(client, folder)
+    assert wait_until(lambda: len(lanes(world)) > 0, 60, 0.02)
+    for pid in lanes(world):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    answer = client.finish_tool(call, 110)
+    assert answer["uploaded_files"] == 90 * 21 + 1 and not answer.get("failed_files"), answer
+    same(folder, world.user.home / "proj")
+
+
+@pytest.mark.parametrize("who", ["worker", "sshd", "nobody"])
+def test_many_files_in_the_middle(host, world, line, far, who):
+    """Somebody dies, or it is cancelled."""
+    client = client_of(host, line, world, far, REMOTE_SANDBOX_INLINE_SYNC_MAX_FILES="0")
+    folder = write_many(host, 90)
+    target = world.user.home / "proj"
+    before = set(world.user.processes(RELAY))
+    task = up(client, folder)["task_id"]
+    pid = in_the_middle(client, world, task, before)
+    if pid and who == "worker":
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        assert wait_until(lambda: not is_running(pid), 60)
+    elif pid and who == "sshd":
+        far.signal_all(signal.SIGKILL)
+        assert finished(client, task)["status"] in ("failed", "completed")
+    elif pid:
+        answer = client.tool("cancel_file_transfer_task", task_id=task, force_kill_after_s=60)
+        assert answer.get("already_finished") or (answer["status"] == "cancelled" and not is_running(pid)), answer
+    each_is_whole(folder, target)
+
+    def again():
+        answer = up(client, folder)
+        return answer["mode"] == "inline" or finished(client, answer["task_id"])["status"] == "completed"
+
+    for _ in range(10):
+        with contextlib.suppress(ToolFailed):
+            if again():
+                break
+    same(folder, target)
+
+
+def test_many_files_and_a_full_disk(host, world, line, far):
+    client = client_of(host, line, world, far)
+    folder = write_many(host)
+    target = pathlib.Path(world.user.mkdir("proj"))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=20m,uid={world.user.uid},mode=755", "small", target], check=True)
+    try:
+        with pytest.raises(ToolFailed) as failed:
+            up(client, folder)
+        assert "space" in failed.value.text, failed.value.text
+        assert wait_until(lambda: not trees.temporary(target), 60)
+        each_is_whole(folder, target)
+    finally:
+        world.user.kill_all()
+        subprocess.run(["umount", "-l", target], check=True)
 
 
 @pytest.mark.long

@@ -158,7 +158,7 @@ static int fake_put(struct box *b, const struct ctx *ctx, struct str root,
     int fd own_fd = -1;
     int rc;
 
-    of(b)->puts++;
+    of(b)->shares[of(b)->puts++ % 8] = from->share;
     if (fd_mkdirs(path, 0755, e) < 0) {
         return -1;
     }
@@ -170,7 +170,16 @@ static int fake_put(struct box *b, const struct ctx *ctx, struct str root,
     out->files = apply_stats(a)->files;
     out->links = apply_stats(a)->links;
     out->bytes = apply_stats(a)->bytes;
-    return apply_close(a, rc == 0, rc == 0 ? e : &closing) < 0 ? -1 : rc;
+    rc = apply_close(a, rc == 0, rc == 0 ? e : &closing) < 0 ? -1 : rc;
+    if (rc == 0 && of(b)->loses && from->share == TREE_FILES) {
+        return err_set(e, ERR_UNREACHABLE, "one of its connections was lost");
+    }
+    return rc;
+}
+
+static bool fake_splits(struct box *b, uint64_t bytes)
+{
+    return of(b)->splits && bytes > 0;
 }
 
 static int get_other(const struct folder_box *f, const struct tree_sink *to, struct err *e)
@@ -254,7 +263,12 @@ static int fake_prune(struct box *b, const struct ctx *ctx, struct str root,
 
 static const struct file_ops files = {.stat = fake_stat};
 static const struct tree_ops trees = {
-    .list = fake_list, .put = fake_put, .get = fake_get, .prune = fake_prune};
+    .list = fake_list,
+    .put = fake_put,
+    .splits = fake_splits,
+    .get = fake_get,
+    .prune = fake_prune,
+};
 static const struct provider_ops ops = {.type = "folder", .files = &files, .trees = &trees};
 
 void folder_box_init(struct folder_box *f, struct str folder)

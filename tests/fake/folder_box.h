@@ -14,6 +14,10 @@ struct folder_box {
     struct str home;
     int lists, puts, gets, prunes; /* how often it was asked */
 
+    bool splits;               /* it has several connections ... */
+    bool loses;                /* ... and loses one when all is written */
+    enum tree_share shares[8]; /* of the puts */
+
     /* A box that lies: this entry comes at the end of each list ... */
     const struct tree_entry *lie;
     /* ... and this file instead of the first that is asked for, with so many bytes. */

@@ -10,10 +10,14 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "provider/over_agent.h"
+#include "provider/ssh/ahead.h"
 #include "provider/ssh/hostagent.h"
 #include "provider/ssh/relay.h"
 
-#define LANE_IDLE_MS 30000
+#define LANE_IDLE_MS     30000
+#define SPLIT_BYTES      (6u << 20)  /* of a tree that several connections are worth it for */
+#define SPLIT_BYTES_COLD (32u << 20) /* and to make them for: that takes ten round trips */
+#define WARM_BYTES       (1u << 20)
 
 /* ---- whether ------------------------------------------------------------------------ */
 
@@ -80,9 +84,65 @@ int machine_lane(struct machine *m, unsigned i)
     if (relay == NULL) {
         return hostagent_state(lane, &why) == HOSTAGENT_TRYING ? AGENT_LANE_LATER : AGENT_LANE_NONE;
     }
-    int fd = relay_connect(relay, &why);
+    int fd = ahead_take(lane);
+    if (fd < 0) {
+        fd = relay_connect(relay, &why);
+    }
     chan_unref(relay);
     return fd >= 0 ? fd : AGENT_LANE_NONE;
+}
+
+/* One that is there, and that TCP has learned to fill: before, it holds a small tree up. */
+static bool is_warm(struct machine *m, unsigned i)
+{
+    struct machine *lane;
+    bool is_it = false;
+
+    lock(&m->lock);
+    lane = m->lanes[i];
+    unlock(&m->lock);
+    struct chan *relay = lane != NULL ? hostagent_take(lane) : NULL;
+    if (relay != NULL) {
+        is_it = relay_sent(relay) >= WARM_BYTES;
+        chan_unref(relay);
+    }
+    return is_it;
+}
+
+static bool is_any_warm(struct machine *m)
+{
+    for (unsigned i = 0; i < LANES; i++) {
+        if (is_warm(m, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Those that are not there are made, and the others begin a conversation. */
+static void begin_all(struct machine *m)
+{
+    for (unsigned i = 0; i < LANES; i++) {
+        struct machine *lane = lane_of(m, i);
+        struct chan *relay = lane != NULL ? hostagent_take(lane) : NULL;
+
+        if (relay != NULL) {
+            ahead_begin(lane, relay);
+            chan_unref(relay);
+        }
+    }
+}
+
+bool machine_splits(struct machine *m, uint64_t bytes)
+{
+    if (bytes < SPLIT_BYTES || !machine_has_lanes(m)) {
+        return false;
+    }
+    if (bytes < SPLIT_BYTES_COLD && !is_any_warm(m)) {
+        return false;
+    }
+    begin_all(m);
+    return true;
 }
 
 bool session_is_unused(struct session *s)

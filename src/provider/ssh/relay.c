@@ -26,10 +26,12 @@ struct relay {
     int *fresh; /* sockets that the owner has not seen yet */
     size_t n_fresh, cap_fresh;
     unsigned n_open; /* conversations, as of the owner's last turn */
+    uint64_t sent;   /* bytes, as of then */
     /* of the owner thread alone: */
     struct mux *mux;
     bool has_event; /* the mux's descriptor is watched */
     bool is_ready;  /* it has something to move */
+    uint64_t given; /* bytes that libssh took */
 };
 
 /* ---- for calls ------------------------------------------------------------------- */
@@ -68,6 +70,13 @@ void relay_complained(struct chan *c, char to[RELAY_LINE_MAX])
     LOCKED(&c->lock);
 
     memcpy(to, c->relay->complaint, RELAY_LINE_MAX);
+}
+
+uint64_t relay_sent(struct chan *c)
+{
+    LOCKED(&c->lock);
+
+    return c->relay->sent;
 }
 
 /* The lock is held. */
@@ -230,6 +239,7 @@ static void take_fresh(struct chan *c)
     }
     r->n_fresh = 0;
     r->n_open = mux_count(r->mux);
+    r->sent = r->given;
     unlock(&c->lock);
 }
 
@@ -257,6 +267,7 @@ bool relay_give(struct session *s, struct chan *c)
             break;
         }
         mux_sent(r->mux, (size_t)n);
+        r->given += (uint64_t)n;
         moved = true;
     }
     return moved;

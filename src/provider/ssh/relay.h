@@ -30,6 +30,8 @@ void relay_complained(struct chan *c, char to[RELAY_LINE_MAX]);
 /* A new conversation: a connected, non-blocking, close-on-exec socket. ERR_UNREACHABLE when
  * the channel has ended, ERR_LIMIT when there are too many. */
 int relay_connect(struct chan *c, struct err *e) MUST_CHECK;
+/* How many bytes went to the host. */
+uint64_t relay_sent(struct chan *c);
 
 /* ---- for the owner thread ------------------------------------------------------ */
 

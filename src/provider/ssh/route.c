@@ -447,9 +447,18 @@ static int tree_put(struct box *b, const struct ctx *ctx, struct str root,
 {
     struct way w own_way = WAY_FORESEEN;
 
-    return way_open_patiently(&w, b, ctx)
-               ? way_failed(trees_over_agent.put(&w.agent.box, ctx, root, from, out, e), e)
-               : ssh_tree_put(b, ctx, root, from, out, e);
+    if (!way_open_patiently(&w, b, ctx)) {
+        return ssh_tree_put(b, ctx, root, from, out, e);
+    }
+    if (from->share == TREE_FOLDERS) {
+        ahead_begin(w.machine, w.relay);
+    }
+    return way_failed(trees_over_agent.put(&w.agent.box, ctx, root, from, out, e), e);
+}
+
+static bool tree_splits(struct box *b, uint64_t bytes)
+{
+    return machine_splits(machine_of(b), bytes);
 }
 
 static int tree_get(struct box *b, const struct ctx *ctx, struct str root, const struct str *paths,
@@ -475,6 +484,7 @@ static int tree_remove(struct box *b, const struct ctx *ctx, struct str root,
 const struct tree_ops ssh_trees = {
     .list = tree_list,
     .put = tree_put,
+    .splits = tree_splits,
     .get = tree_get,
     .prune = tree_remove,
 };

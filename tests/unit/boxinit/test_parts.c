@@ -47,8 +47,9 @@ static void serve(void)
     wire_u32(&o, AGENT_VERSION);
     wire_u32(&o, AGENT_LOWEST);
     assert_true(wire_end(&o));
-    assert_ok(worker_flush(&w, &now->e), &now->e);
-    worker_serve(&w);
+    if (worker_flush(&w, &now->e) == 0) { /* else it comes too late: all is done */
+        worker_serve(&w);
+    }
     _exit(0);
 }
 

@@ -194,6 +194,58 @@ static void up_and_back_is_the_same(void **state)
     assert_str(tree_text(w, "back"), tree_text(w, "here"));
 }
 
+static void what_goes_over_several_connections_is_the_same(void **state)
+{
+    struct world *w = *state;
+    struct sync_job up = job_up(w);
+    struct sync_result r;
+
+    fill(w);
+    w->far.splits = true;
+    for (int round = 0; round < 2; round++) {
+        w->far.loses = round == 1; /* then all files go again, over the first alone */
+        r = run(w, &up);
+        assert_int_equal(r.done.files, 5);
+        assert_int_equal(r.done.links, 2);
+        assert_int_equal(r.done.dirs, 3);
+        assert_int_equal(r.done.bytes, 17);
+        assert_int_equal(r.failed, 0);
+        assert_int_equal(w->far.puts, round == 1 ? 3 : 2);
+        assert_int_equal(w->far.shares[0], TREE_FOLDERS);
+        assert_int_equal(w->far.shares[1], TREE_FILES);
+        assert_int_equal(w->far.shares[2], TREE_ALL);
+        assert_str(tree_text(w, "far/copy"), tree_text(w, "here"));
+        assert_int_equal(run(w, &up).done.files, 0);
+        assert_int_equal(rename(at(w, "far/copy"), at(w, round == 0 ? "far/first" : "far/second")),
+                         0);
+        w->far.puts = 0;
+    }
+    put(w, "here/sub/more", "more");
+    age(w, "here/sub", 1100000000);
+    assert_int_equal(rename(at(w, "far/second"), at(w, "far/copy")), 0);
+    w->far.loses = false;
+    assert_int_equal(run(w, &up).done.files, 1);
+    assert_int_equal(w->far.puts, 1); /* there is no folder to make */
+    assert_int_equal(w->far.shares[0], TREE_FILES);
+}
+
+static void a_folder_that_nobody_may_enter_is_not_split(void **state)
+{
+    struct world *w = *state;
+    struct sync_job up = job_up(w);
+
+    if (geteuid() != 0) {
+        skip(); /* who cannot read it leaves it out */
+    }
+    fill(w);
+    w->far.splits = true;
+    assert_int_equal(chmod(at(w, "here/void"), 0600), 0);
+    assert_int_equal(run(w, &up).done.files, 5);
+    assert_int_equal(w->far.puts, 1);
+    assert_int_equal(w->far.shares[0], TREE_ALL);
+    assert_str(tree_text(w, "far/copy"), tree_text(w, "here"));
+}
+
 static void what_is_the_same_is_not_sent(void **state)
 {
     struct world *w = *state;
@@ -588,6 +640,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
     const struct CMUnitTest tests[] = {
         TEST(up_and_back_is_the_same),
+        TEST(what_goes_over_several_connections_is_the_same),
+        TEST(a_folder_that_nobody_may_enter_is_not_split),
         TEST(what_is_the_same_is_not_sent),
         TEST(only_what_changed_is_sent),
         TEST(a_mode_alone_sends_no_contents),
