@@ -96,7 +96,9 @@ static void lose(struct lanes *p, struct lane *l)
         p->again = xrealloc(p->again, p->cap_again, sizeof *p->again);
     }
     for (const struct span *s = lane_first(l); s != NULL; s = lane_first(l)) {
-        p->again[p->n_again++] = *s;
+        if (s->at < s->end) { /* else all of it has come, and only its end was not told */
+            p->again[p->n_again++] = *s;
+        }
         lane_drop_first(l);
     }
     talk_close(&l->talk);

@@ -1,5 +1,9 @@
 /* Whole trees over the agent's protocol, against agents that lie, are old or go away. What an
  * honest one does is in boxinit/test_trees.c. */
+#include <semaphore.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "fake_agent.h"
 #include "test.h"
 #include "tree/entry.h"
@@ -11,6 +15,7 @@ struct fixture {
     struct box *box;
     struct buf got;
     struct tree_facts facts;
+    int (*lane)(struct box *b, unsigned i); /* NULL: there is none */
     struct err e;
 };
 
@@ -264,7 +269,7 @@ static int get_in_parts(struct fixture *fx)
                            .done = got_done,
                            .arg = fx};
     const struct str paths[] = {S("a")};
-    fx->fake.agent.lane = no_lane;
+    fx->fake.agent.lane = fx->lane != NULL ? fx->lane : no_lane;
     say_block(fx, S(ENTRY("a", SIZE_BYTES) PARTS DONE));
     say_end(fx, 0, STR_EMPTY);
     fake_add(&fx->fake, 0, FAKE_LISTEN);
@@ -293,6 +298,81 @@ static void parts_are_put_where_they_were_asked_for(void **state)
     fake_join(&fx->fake);
     assert_true(fake_heard(&fx->fake, 1, FRAME_TREE_WANT, RANGES - 1, &f));
     assert_false(fake_heard(&fx->fake, 1, FRAME_TREE_WANT, RANGES, &f));
+}
+
+static struct fixture *lent; /* whose second connection is the lane */
+static sem_t is_lost;
+
+static int one_lane(struct box *b, unsigned i)
+{
+    return i == 0 ? lent->fake.agent.connect(b, &lent->ctx, &lent->e) : AGENT_LANE_NONE;
+}
+
+/* It ends, and waits until that was noticed. */
+static void end_lane(void *arg)
+{
+    char ignored[4096];
+    int fd = *(int *)arg;
+    (void)shutdown(fd, SHUT_WR);
+    while (read(fd, ignored, sizeof ignored) > 0) {
+    }
+    (void)sem_post(&is_lost);
+}
+
+static void wait_for_end(void *arg)
+{
+    while (sem_wait(arg) < 0) {
+    }
+}
+
+static void say_file_on(struct fixture *fx, size_t connection)
+{
+    struct buf b own_buf = {0};
+    buf_init(&b, 1u << 20);
+    struct wire_out w = wire_begin(&b, FRAME_TREE_FILE);
+    wire_u64(&w, SIZE);
+    wire_u64(&w, 0);
+    assert_true(wire_end(&w));
+    fake_hello(&fx->fake, connection);
+    fake_raw(&fx->fake, connection, buf_str(&b));
+}
+
+/* A connection is lost when all of a range has come and only its end was not told. */
+static void what_has_come_is_not_asked_for_again(void **state)
+{
+    static const unsigned asked[] = {0, 1, 2, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    struct fixture *fx = *state;
+    struct buf pieces own_buf = {0};
+    struct fake_step *step;
+    buf_init(&pieces, 1u << 20);
+    lent = fx;
+    assert_int_equal(sem_init(&is_lost, 0, 0), 0);
+    say_file_on(fx, 1);
+    say_file_on(fx, 2);
+    for (int i = 0; i < 3; i++) {
+        fake_hear(&fx->fake, 1, FRAME_TREE_WANT);
+        fake_hear(&fx->fake, 2, FRAME_TREE_WANT);
+    }
+    add_piece(&pieces, 4 * RANGE - 1, S("x"));
+    fake_raw(&fx->fake, 2, buf_str(&pieces));
+    buf_clear(&pieces);
+    step = fake_add(&fx->fake, 2, FAKE_CALL);
+    step->call = end_lane;
+    step->arg = &fx->fake.connections[2].fd;
+    step = fake_add(&fx->fake, 1, FAKE_CALL);
+    step->call = wait_for_end;
+    step->arg = &is_lost;
+    for (size_t i = 0; i < COUNTOF(asked); i++) {
+        add_piece(&pieces, (asked[i] + 1) * RANGE, STR_EMPTY);
+        if (i % 3 == 2) {
+            answer(fx, i == 2 ? 0 : 3, &pieces);
+        }
+    }
+    fx->lane = one_lane;
+    assert_ok(get_in_parts(fx), &fx->e);
+    assert_true(str_ends(buf_str(&fx->got), S("<1>")));
+    fake_join(&fx->fake);
+    (void)sem_destroy(&is_lost);
 }
 
 static void parts_that_were_not_asked_for_are_refused(void **state)
@@ -399,6 +479,7 @@ int main(void)
         T(more_than_it_announced_is_refused),
         T(fewer_files_are_refused),
         T(parts_are_put_where_they_were_asked_for),
+        T(what_has_come_is_not_asked_for_again),
         T(parts_that_were_not_asked_for_are_refused),
         T(parts_of_another_file_are_not_taken),
         T(no_parts_come_unasked),
