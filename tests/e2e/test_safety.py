@@ -1,8 +1,13 @@
 """What an operator relies on: read-only servers, the audit log, log lines, keys and owners."""
+import fcntl
 import json
+import os
 import re
+import shutil
 import signal
 import sqlite3
+import struct
+import subprocess
 import time
 
 import pytest
@@ -189,3 +194,34 @@ def test_the_operator_sees_whose_boxes_there_are(host):
     assert host.run("exec", "--owner", "key:ci", "theirs", "echo", "hi").stdout == "hi\n"
     assert host.run("rm", "--owner", "key:ci", "--all").returncode == 0
     assert "theirs" not in host.run("ls", "--all").stdout and "mine" in host.run("ls").stdout
+
+
+# ---- the disk of the state folder --------------------------------------------------------------
+
+FS_IOC_GETFLAGS, FS_TOPDIR_FL = 0x80086601, 0x00020000
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mkfs.ext4", path=os.environ["PATH"] + ":/usr/sbin:/sbin"),
+                    reason="needs root and mkfs.ext4")
+@pytest.mark.parametrize("journal", [True, False], ids=["journal", "none"])
+def test_folders_of_boxes_are_spread_only_where_that_is_quicker(host, tmp_path, journal):
+    image, disk = tmp_path / "image", tmp_path / "disk"
+    state = disk / "state"
+    disk.mkdir()
+    with open(image, "wb") as f:
+        f.truncate(64 << 20)
+    tools = {**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
+    subprocess.run(["mkfs.ext4", "-q", "-O", "has_journal" if journal else "^has_journal", image], check=True, env=tools)
+    if subprocess.run(["mount", "-o", "loop", image, disk], check=False, env=tools).returncode != 0:
+        pytest.skip("no loop device can be had here")
+    try:
+        client = host.server(env={"ANYBOX_HOME": str(state), "ANYBOX_LOCAL_POOL": "0"})
+        client.tool("create_sandbox", name="a")
+        folder = os.open(state / "boxes", os.O_RDONLY)
+        flags = struct.unpack("l", fcntl.ioctl(folder, FS_IOC_GETFLAGS, struct.pack("l", 0)))[0]
+        os.close(folder)
+        assert bool(flags & FS_TOPDIR_FL) is not journal
+        client.tool("delete_sandbox", sandbox_name="a")
+        client.close()
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True, env=tools)

@@ -6,11 +6,14 @@
 #include <linux/fs.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "agent/proto.h"
 #include "base/alloc.h"
@@ -18,6 +21,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "base/proc.h"
 #include "provider/local/obstacle.h"
 
@@ -28,14 +32,36 @@
 
 /* ---- making -------------------------------------------------------------------------------- */
 
+/* As ext4 names it: after the device, with the number of the journal's inode. */
+static bool has_journal(int dir)
+{
+    char device[64];
+    char target[PATH_MAX_BYTES];
+    char journal[PATH_MAX_BYTES + 32];
+    struct stat is;
+    if (fstat(dir, &is) < 0) {
+        return false;
+    }
+    (void)snprintf(device, sizeof(device), "/sys/dev/block/%u:%u", major(is.st_dev),
+                   minor(is.st_dev));
+    ssize_t n = readlink(device, target, sizeof(target));
+    if (n <= 0) {
+        return false;
+    }
+    struct str name = path_base((struct str){target, (size_t)n});
+    (void)snprintf(journal, sizeof(journal), "/proc/fs/jbd2/%.*s-8", STR_ARG(name));
+    return access(journal, F_OK) == 0;
+}
+
 /* ext4 without a journal looks at every inode that was freed in the last minutes, in the part
  * of the disk where the folder is, before it takes one: that takes longer than to make a
- * box. Of a folder with this mark the folders inside are spread over all parts. Other file
+ * box. Of a folder with this mark the folders inside are spread over all parts. To choose one
+ * of them takes a look at all, which on a large disk is long, too: so only there. Other file
  * systems do not know it. */
 static void spread(int dir)
 {
     int flags = 0;
-    if (ioctl(dir, FS_IOC_GETFLAGS, &flags) == 0) {
+    if (!has_journal(dir) && ioctl(dir, FS_IOC_GETFLAGS, &flags) == 0) {
         flags |= FS_TOPDIR_FL;
         (void)ioctl(dir, FS_IOC_SETFLAGS, &flags);
     }
