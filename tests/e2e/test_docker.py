@@ -269,11 +269,14 @@ def test_texts_of_a_caller_stay_texts(docker, engine):
 
 
 def test_arguments_that_no_tool_has_change_nothing(docker, engine):
-    made = make(docker.server(), privileged=True, binds=["/:/host"], labels={"anybox.id": "x"}, volumes=["/etc:/e"],
+    client = docker.server()
+    made = make(client, privileged=True, binds=["/:/host"], labels={"anybox.id": "x"}, mounts=["/etc:/e"],
                 cap_add=["SYS_ADMIN"], devices=["/dev/mem"])
     said = engine.of_box(made["sandbox_id"])
     assert said["HostConfig"]["Privileged"] is False and not said["HostConfig"]["Binds"] and not said["Mounts"]
     assert said["Config"]["Labels"]["anybox.id"] == made["sandbox_id"]
+    error = client.tool_error("create_sandbox", provider="docker", volumes=[{"name": "v", "mount_path": "/e", "host_path": "/etc"}])
+    assert error["code"] == "unsupported" and "volumes" in error["error"]
 
 
 @pytest.mark.parametrize("root", ["/", "/etc", "/etc/x", "/proc", "/var", "/var/run/x", "/dev/x", "STATE", "STATE/x", "LINK"])
