@@ -198,9 +198,11 @@ static int take(struct get *g, struct str bytes)
     return begin(g) < 0 ? -1 : g->to->write(g->to->arg, bytes, &g->why);
 }
 
-static size_t on_bytes(char *bytes, size_t size, size_t n, void *arg)
+static size_t on_bytes(void *bytes, size_t size, size_t n, void *arg)
 {
-    return take(arg, (struct str){bytes, size * n}) < 0 ? 0 : size * n;
+    struct str came = {bytes, size * n};
+
+    return take(arg, came) < 0 ? 0 : came.len;
 }
 
 static void set_user(struct get *g)

@@ -209,6 +209,32 @@ static void skip_space(struct str *s)
     }
 }
 
+static unsigned digit_of(char c)
+{
+    return c <= '9' ? (unsigned)(c - '0') : (unsigned)(tolower((unsigned char)c) - 'a') + 10;
+}
+
+/* "#38;" or "#x26;": of ASCII only. */
+static size_t take_number(struct str s, char *out)
+{
+    bool hex = str_starts(s, S("#x")) || str_starts(s, S("#X"));
+    unsigned base = hex ? 16 : 10;
+    unsigned value = 0;
+    size_t i = hex ? 2 : 1;
+
+    for (; i < s.len && i < 8 && isxdigit((unsigned char)s.p[i]); i++) {
+        if (digit_of(s.p[i]) >= base) {
+            return 0;
+        }
+        value = value * base + digit_of(s.p[i]);
+    }
+    if (i >= s.len || s.p[i] != ';' || value == 0 || value > 126) {
+        return 0;
+    }
+    *out = (char)value;
+    return i + 1;
+}
+
 /* One character reference behind '&'; how many bytes it takes, 0: it is none. */
 static size_t take_entity(struct str s, char *out)
 {
@@ -216,9 +242,6 @@ static size_t take_entity(struct str s, char *out)
         const char *name;
         char c;
     } named[] = {{"amp;", '&'}, {"lt;", '<'}, {"gt;", '>'}, {"quot;", '"'}, {"apos;", '\''}};
-    unsigned value = 0;
-    size_t i = 1;
-    bool hex = s.len > 1 && (s.p[1] == 'x' || s.p[1] == 'X');
 
     for (size_t k = 0; k < COUNTOF(named); k++) {
         if (str_starts(s, str_from(named[k].name))) {
@@ -226,23 +249,7 @@ static size_t take_entity(struct str s, char *out)
             return strlen(named[k].name);
         }
     }
-    if (s.len == 0 || s.p[0] != '#') {
-        return 0;
-    }
-    for (i = hex ? 2 : 1; i < s.len && i < 8 && isxdigit((unsigned char)s.p[i]); i++) {
-        char c = (char)tolower((unsigned char)s.p[i]);
-        unsigned digit = c <= '9' ? (unsigned)(c - '0') : (unsigned)(c - 'a') + 10;
-
-        if (digit >= (hex ? 16u : 10u)) {
-            return 0;
-        }
-        value = value * (hex ? 16 : 10) + digit;
-    }
-    if (i >= s.len || s.p[i] != ';' || value == 0 || value > 126) {
-        return 0;
-    }
-    *out = (char)value;
-    return i + 1;
+    return str_starts(s, S("#")) ? take_number(s, out) : 0;
 }
 
 static struct str unescape(struct arena *a, struct str s)
@@ -390,11 +397,11 @@ static bool make_link(const struct reader *r, const struct found *f, struct inde
 static void set_base(struct reader *r, struct str href)
 {
     struct err ignored = {0};
-    struct str url;
+    struct str url = STR_EMPTY;
     struct str fragment;
 
     if (href.len > 0 && index_url_join(r->arena, &r->base, href, &url, &fragment, &ignored) == 0 &&
-        url.len <= INDEX_URL_MAX) {
+        url.len > 0 && url.len <= INDEX_URL_MAX) {
         memcpy(r->base_text, url.p, url.len);
         (void)!index_url_read((struct str){r->base_text, url.len}, &r->base, &ignored);
     }

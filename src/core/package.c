@@ -1,13 +1,28 @@
 #include "core/package.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "base/buf.h"
 
+/* A letter or a digit of ASCII. */
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+static char lower(char c)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
+
+    if (c >= 'A' && c <= 'Z') {
+        return letters[c - 'A'];
+    }
+    return c;
+}
+
 static bool is_name_char(char c)
 {
-    return c > 0 && (isalnum((unsigned char)c) || c == '.' || c == '_' || c == '-');
+    return is_word(c) || c == '.' || c == '_' || c == '-';
 }
 
 static bool is_name(struct str s)
@@ -17,43 +32,49 @@ static bool is_name(struct str s)
             return false;
         }
     }
-    return s.len > 0 && isalnum((unsigned char)s.p[0]) && isalnum((unsigned char)s.p[s.len - 1]);
+    return s.len > 0 && is_word(s.p[0]) && is_word(s.p[s.len - 1]);
 }
 
 struct str package_name(struct arena *a, struct str given)
 {
     struct buf out own_buf = {0};
+    bool after_dash = false;
 
     if (!is_name(given)) {
         return STR_EMPTY;
     }
     buf_init(&out, given.len + 1);
     for (size_t i = 0; i < given.len; i++) {
-        bool is_dash = !isalnum((unsigned char)given.p[i]);
+        bool is_dash = !is_word(given.p[i]);
 
         if (!is_dash) {
-            buf_addc(&out, (char)tolower((unsigned char)given.p[i]));
-        } else if (out.p[out.len - 1] != '-') {
+            buf_addc(&out, lower(given.p[i]));
+        } else if (!after_dash) {
             buf_addc(&out, '-');
         }
+        after_dash = is_dash;
     }
     return arena_str(a, buf_str(&out));
 }
 
 static int refuse(struct str given, const char *why, struct err *e)
 {
-    char shown[84];
-    size_t n = given.len < sizeof(shown) - 4 ? given.len : sizeof(shown) - 4;
+    char shown[81];
+    struct str head = str_head(given, sizeof(shown) - 1);
 
-    for (size_t i = 0; i < n; i++) {
-        shown[i] = given.p[i] >= ' ' && given.p[i] < 127 ? given.p[i] : '?';
+    for (size_t i = 0; i < head.len; i++) {
+        bool is_plain = head.p[i] >= ' ' && head.p[i] < 127;
+
+        shown[i] = '?';
+        if (is_plain) {
+            shown[i] = head.p[i];
+        }
     }
-    memcpy(shown + n, given.len > n ? "..." : "", given.len > n ? 4 : 1);
     return err_set(e, ERR_INVALID,
-                   "\"%s\" %s. A package is given by its name in the index, with extras and "
+                   "\"%.*s%s\" %s. A package is given by its name in the index, with extras and "
                    "versions if need be: requests, requests[socks], numpy==1.26.4, "
                    "\"pandas>=2,<3\"",
-                   shown, why);
+                   (int)head.len, shown, given.len > head.len ? "..." : "", why);
 }
 
 /* What people give instead of a name, each with its own word; NULL: none of these. */
@@ -97,11 +118,11 @@ static struct str take_operator(struct str s)
 static bool is_version(struct str s)
 {
     for (size_t i = 0; i < s.len; i++) {
-        if (s.p[i] <= 0 || (!isalnum((unsigned char)s.p[i]) && strchr(".*+!_-", s.p[i]) == NULL)) {
+        if (!is_word(s.p[i]) && (s.p[i] == '\0' || strchr(".*+!_-", s.p[i]) == NULL)) {
             return false;
         }
     }
-    return s.len > 0 && isalnum((unsigned char)s.p[0]);
+    return s.len > 0 && is_word(s.p[0]);
 }
 
 static bool add_versions(struct buf *out, struct str rest)
@@ -157,7 +178,7 @@ int package_check(struct arena *a, struct str given, struct str *out, struct err
         return refuse(s, "does not begin with a package's name (letters, digits, '.', '_', '-')",
                       e);
     }
-    buf_init(&text, 2 * PACKAGE_MAX);
+    buf_init(&text, 2 * (size_t)PACKAGE_MAX);
     buf_add(&text, str_head(s, n));
     s = str_trim(str_skip(s, n));
     if (s.len > 0 && s.p[0] == '[') {
