@@ -35,7 +35,7 @@ struct packages_order {
 struct str packages_command(struct arena *a, const struct packages_order *order);
 struct str packages_input(struct arena *a, const struct packages_order *order);
 
-/* What the box knows about them: {"packages": {"<as given>": {"installed", "version"?, "installing"?, "task_id"?,
+/* What the box knows about them: {"packages": {"<as given>": {"installed", "version"?, "replaced"?, "installing"?, "task_id"?,
  * "elapsed_seconds"?, "last_error"?}}, "where": "own" | "user" | "folder", "folder"}. A new reference.
  * ERR_NOT_FOUND: no python3. */
 int packages_look(struct box *b, const struct ctx *ctx, const struct str *names, size_t n,

@@ -113,6 +113,31 @@ static void put_failed(json_t *o, const json_t *ran)
     (void)json_object_set_new(o, "success", json_false());
 }
 
+/* What an agent would not think of by itself. */
+static struct str note_of(struct call *c, const json_t *report)
+{
+    struct arena *a = c->ctx->arena;
+    struct str note = STR_EMPTY;
+    const char *name;
+    json_t *one;
+
+    if (str_eq(js_str(js_get(report, "where")), S("folder"))) {
+        note = arena_printf(a,
+                            "they are in %.*s, which execute_python_code looks into; for other "
+                            "programs put it into PYTHONPATH",
+                            STR_ARG(str_head(js_str(js_get(report, "folder")), 1000)));
+    }
+    json_object_foreach (js_get(report, "packages"), name, one) {
+        if (js_get(one, "replaced") != NULL) {
+            return arena_printf(a,
+                                "%.*s%san interpreter that has imported the version that was there "
+                                "before keeps it: execute_python_code with reset begins afresh",
+                                STR_ARG(note), note.len > 0 ? "; " : "");
+        }
+    }
+    return note;
+}
+
 static void put_installed(struct call *c, const struct job *j, json_t *o)
 {
     struct packages_verdict v = packages_judge(c, j->report);
@@ -122,13 +147,7 @@ static void put_installed(struct call *c, const struct job *j, json_t *o)
     answer_str(o, "message", v.message);
     (void)json_object_set_new(o, "complete", json_true());
     (void)json_object_set_new(o, "success", json_boolean(ok));
-    if (str_eq(js_str(js_get(j->report, "where")), S("folder"))) {
-        answer_str(o, "note",
-                   arena_printf(c->ctx->arena,
-                                "they are in %.*s, which execute_python_code looks into; for other "
-                                "programs put it into PYTHONPATH",
-                                STR_ARG(str_head(js_str(js_get(j->report, "folder")), 1000))));
-    }
+    answer_str_if(o, "note", note_of(c, j->report));
 }
 
 static void put_installing(json_t *o, const struct job *j, const json_t *ran)

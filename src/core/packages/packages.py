@@ -163,6 +163,9 @@ def about(name, found, known):
     out = {"installed": name in found}
     if name in found:
         out["version"] = found[name]
+        before = known[0].get("before", {}).get(name) if known and known[0].get("done") else None
+        if before and before != found[name]:
+            out["replaced"] = before
     for record in known:
         if name not in record["names"]:
             continue
@@ -362,6 +365,8 @@ def install(order):
     lock = os.open(folder + "/lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)  # one after the other
     code = 1
+    had = installed(search_path(folder))
+    record["before"] = {name: had[name] for name in record["names"] if name in had}
     try:
         index, relayed = choose_index(order)
         code = run_installer(order, folder, index, relayed)
