@@ -21,12 +21,13 @@
 #include "watch/order.h"
 #include "watch/under_way.h"
 
-#define GROUP_MS      120000
-#define LINE_GUESS    200 /* bytes of a log's line, to know how much of it is asked for */
-#define GROUP_MEMORY  (256u << 20)
-#define LOOKS_AT_ONCE 64
-#define TEXTS_AT_ONCE (24u << 10) /* bytes of their names and checkpoints in one exchange */
-#define SOON_S        2           /* a checkpoint that takes longer does not hold up the others */
+#define LOOKS_PER_IDLE 4 /* looks at a sandbox within the time that it lives without use */
+#define GROUP_MS       120000
+#define LINE_GUESS     200 /* bytes of a log's line, to know how much of it is asked for */
+#define GROUP_MEMORY   (256u << 20)
+#define LOOKS_AT_ONCE  64
+#define TEXTS_AT_ONCE  (24u << 10) /* bytes of their names and checkpoints in one exchange */
+#define SOON_S         2           /* a checkpoint that takes longer does not hold up the others */
 
 struct rounds {
     const struct services *services;
@@ -46,6 +47,7 @@ struct group {
     size_t n, room;
     size_t *asked;          /* the rows of the exchange under way ... */
     size_t n_asked, n_told; /* ... and how many of them were told of */
+    int64_t within_s;       /* the next look comes no later; 0: as each row says */
 };
 
 struct rounds *rounds_new(const struct services *services, void (*wake)(void *), void *arg,
@@ -126,10 +128,18 @@ static void judge(const struct watch_row *w, const struct task_seen *seen, struc
 
 /* ---- storing a step ----------------------------------------------------------------- */
 
-static struct watch_rules rules_of(const struct watch_row *w, struct arena *a)
+/* A sandbox that would end while a task runs in it is looked at more often: a look is a use. */
+static int64_t interval_of(const struct group *g, const struct watch_row *w)
 {
+    return g->within_s > 0 && g->within_s < w->order.interval_s ? g->within_s : w->order.interval_s;
+}
+
+static struct watch_rules rules_of(struct group *g, const struct watch_row *w)
+{
+    struct arena *a = &g->arena;
+
     return (struct watch_rules){
-        .interval_s = w->order.interval_s,
+        .interval_s = interval_of(g, w),
         .alert_after_failures = w->order.alert_after_failures,
         .resume_delay_s = w->order.resume_delay_s,
         .max_resume_attempts = w->order.max_resume_attempts,
@@ -243,7 +253,7 @@ static void resume(struct group *g, struct box *b, const struct ctx *ctx, struct
         .log = w->order.log_file,
         .after = w->words.task_run.len > 0 ? w->words.task_run : S("-"),
     };
-    const struct watch_rules rules = rules_of(w, &g->arena);
+    const struct watch_rules rules = rules_of(g, w);
     struct event_extra extra = {0};
     struct watch_step step;
     struct task_begun begun;
@@ -306,7 +316,7 @@ static void take_in(struct group *g, struct watch_row *w, const struct task_seen
 static void step_watch(struct group *g, struct box *b, const struct ctx *ctx, struct watch_row *w,
                        const struct watch_look *look)
 {
-    const struct watch_rules rules = rules_of(w, &g->arena);
+    const struct watch_rules rules = rules_of(g, w);
     const struct event_extra none = {0};
     struct watch_step step;
     char run[TASK_RUN_SIZE];
@@ -442,6 +452,20 @@ static int look_at_all(struct group *g, struct box *b, const struct ctx *ctx, si
     return 0;
 }
 
+/* 0: at any time. Where the agent is, a task that runs is a use by itself. */
+static int64_t within_of(struct box *b, const struct ctx *ctx)
+{
+    const struct provider_ops *ops = b->provider->ops;
+    struct box_info info = {0};
+    struct err ignored;
+
+    if (ops->factory == NULL || ops->tasks != NULL || box_info(b, ctx, &info, &ignored) < 0 ||
+        info.limits.idle_s <= 0) {
+        return 0;
+    }
+    return info.limits.idle_s >= LOOKS_PER_IDLE ? info.limits.idle_s / LOOKS_PER_IDLE : 1;
+}
+
 static void look_at_group(struct group *g, const struct ctx *ctx)
 {
     struct scope scope;
@@ -458,6 +482,7 @@ static void look_at_group(struct group *g, const struct ctx *ctx)
     scope_init(&scope, g->owner, STR_EMPTY);
     b = boxes_find(g->r->services->boxes, ctx, &scope, &(struct box_want){.id = g->box_id}, &id,
                    &e);
+    g->within_s = b != NULL ? within_of(b, ctx) : 0;
     for (size_t i = 0; b == NULL && i < g->n && e.kind != ERR_CANCELLED; i++) {
         take_look(g, b, ctx, i, &e);
     }

@@ -186,6 +186,22 @@ def test_a_timeout_that_was_given_is_kept_unless_it_is_renewed(serve, platform, 
     assert sandbox.expires > datetime.now(timezone.utc) + timedelta(seconds=120)
 
 
+@pytest.mark.long
+def test_a_task_that_nobody_attends_keeps_its_sandbox(serve, platform):
+    """The watchdog looks at it often enough, however long its own interval is."""
+    client = serve(ANYBOX_OPENSANDBOX_TIMEOUT="60")
+    client.tool("create_sandbox", name="work")
+    sandbox, = platform.sandboxes.values()
+    job = client.tool("exec_bash_background", command="sleep 80; echo whole", interval_s=300)
+    assert job["watch_id"], job
+    client.close()
+    first = sandbox.expires
+    assert wait_until(lambda: sandbox.expires > first + timedelta(seconds=30) or not platform.sandboxes, 120, 0.2)
+    assert platform.sandboxes, "it ended under the task"
+    done = serve().tool("check_background_task", 180, task_id=job["task_id"], wait_s=120)
+    assert done["exit_code"] == 0 and "whole" in done["log_tail"]
+
+
 def test_a_sandbox_that_expired_is_told_and_gone(made, platform):
     platform.expire(made.sandbox)
     assert wait_until(lambda: not platform.sandboxes, 20)

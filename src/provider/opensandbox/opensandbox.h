@@ -13,8 +13,9 @@
  * stop a command, so a cancel asks execd to. A sandbox that is made carries an id that we minted:
  * a create whose answer is lost is found by that, and removed.
  *
- * The platform ends a sandbox when its time is over. That time is renewed whenever less than half
- * of it is left and somebody uses the sandbox, but not beyond a timeout that its creator gave.
+ * The platform ends a sandbox when its time is over. That time is renewed whenever less than three
+ * quarters of it are left and somebody uses the sandbox, but not beyond a timeout that its creator
+ * gave. A task that nobody attends is no use; that the watchdog looks at it is (watch/round.c).
  */
 #ifndef PROVIDER_OPENSANDBOX_OPENSANDBOX_H
 #define PROVIDER_OPENSANDBOX_OPENSANDBOX_H

@@ -107,7 +107,7 @@ static int64_t due_s(struct osb_box *b, bool is_free)
     int64_t now_s = clock_wall_ms() / 1000;
     int64_t until_s = now_s + b->ttl_s;
 
-    if (b->expires_s == 0 || b->ttl_s == 0 || b->expires_s - now_s > b->ttl_s / 2) {
+    if (b->expires_s == 0 || b->ttl_s == 0 || b->expires_s - now_s > b->ttl_s - b->ttl_s / 4) {
         return 0;
     }
     if (b->end_s > 0 && until_s > b->end_s && !is_free) {
