@@ -10,6 +10,7 @@
 #include "base/percent.h"
 #include "base/sha256.h"
 #include "core/index_page.h"
+#include "core/package.h"
 #include "provider/curl.h"
 
 #define PAGE_MAX     (64u << 20)
@@ -378,15 +379,20 @@ int index_fetch_page(struct index_fetch *f, struct str project, struct buf *page
     struct get g = {.f = f, .arena = &arena, .page = &raw, .max = PAGE_MAX};
     struct rewriting r = {.f = f, .to = page};
     struct str path = f->index.path;
+    struct str name;
 
     arena_init(&arena, OF_A_REQUEST);
     buf_init(&raw, PAGE_MAX);
+    name = package_name(&arena, project);
+    if (name.len == 0) {
+        return err_set(e, ERR_INVALID, "this is no name of a project");
+    }
     while (path.len > 0 && path.p[path.len - 1] == '/') {
         path.len--;
     }
     g.url = f->index;
     g.url.user = STR_EMPTY;
-    g.url.path = arena_printf(&arena, "%.*s/%.*s/", STR_ARG(path), STR_ARG(project));
+    g.url.path = arena_printf(&arena, "%.*s/%.*s/", STR_ARG(path), STR_ARG(name));
     if (get(&g, e) < 0) {
         return -1;
     }

@@ -36,8 +36,8 @@ struct index_fetch *index_fetch_new(const struct index_conf *conf, const struct 
                                     struct err *e) MUST_CHECK;
 void index_fetch_free(struct index_fetch *f); /* NULL is fine */
 
-/* The page of a project (its name as package_name() has it), with links as the relay understands
- * them. ERR_NOT_FOUND: the index has none; ERR_UNREACHABLE, ERR_LIMIT, ERR_DENIED. */
+/* The page of a project, with links as the relay understands them. ERR_NOT_FOUND: the index has
+ * none; ERR_INVALID: it is no name; ERR_UNREACHABLE, ERR_LIMIT, ERR_DENIED. */
 int index_fetch_page(struct index_fetch *f, struct str project, struct buf *page, struct err *e)
     MUST_CHECK;
 

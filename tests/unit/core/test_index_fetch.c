@@ -72,12 +72,34 @@ static void a_wrong_index_names_its_setting(void **state)
     assert_false(index_conf_is_secret(&conf));
 }
 
+/* The box says the name: it must not be able to say more than a name. Nothing listens there. */
+static void what_is_no_name_is_not_asked_for(void **state)
+{
+    static const char *const bad[] = {"",    "..",    "../admin", "a/b", "a?b",
+                                      "a#b", "a%2fb", "a b",      "-a"};
+    const struct index_conf conf = {.url = S("http://127.0.0.1:1/simple"), .max_file = 1};
+    const struct ctx ctx = {0};
+    struct buf page own_buf = {0};
+    struct err e = {0};
+    struct index_fetch *f = index_fetch_new(&conf, &ctx, &e);
+
+    (void)state;
+    assert_non_null(f);
+    buf_init(&page, 1000);
+    for (size_t i = 0; i < COUNTOF(bad); i++) {
+        assert_fails(index_fetch_page(f, str_from(bad[i]), &page, &e), &e, ERR_INVALID, "no name");
+    }
+    assert_fails(index_fetch_page(f, S("A.b"), &page, &e), &e, ERR_UNREACHABLE, "/simple/a-b/");
+    index_fetch_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(public_addresses_are_told_from_others),
         cmocka_unit_test(other_kinds_of_addresses_are_not_public),
         cmocka_unit_test(a_wrong_index_names_its_setting),
+        cmocka_unit_test(what_is_no_name_is_not_asked_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
