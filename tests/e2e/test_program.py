@@ -69,7 +69,7 @@ def test_the_seeds_names_start_a_server_with_their_tools(host, name):
     ("opensandbox", "run_command", "exec_bash"), ("mcp-sandbox", "execute_terminal_command", "exec_bash"),
     ("remote-sandbox", "exec_bash", "run_command"), ("all", "run_command", None)])
 def test_a_toolset_is_what_is_shown_and_every_tool_answers(host, toolset, shown, hidden):
-    client = host.server("--toolset", toolset)
+    client = host.server("--toolset", toolset, env={"ANYBOX_DEFAULTS_PROVIDER": "local"})
     tools = {t["name"] for t in client.result("tools/list")["tools"]}
     assert shown in tools and hidden not in tools
     assert client.bash("echo any")["stdout"] == "any\n"

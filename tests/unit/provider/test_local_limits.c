@@ -13,7 +13,9 @@ static int settle(const struct limits *asked, struct limits *out, struct err *e)
     struct arena a own_arena = {0};
     arena_init(&a, 1u << 20);
     struct local l = {.defaults = defaults, .memory_here = HOST_MEMORY};
-    return limits_settle(&l, asked, &a, out, e);
+    int rc = limits_settle(&l, asked, &a, out, e);
+    snapshots_fini(&l.snapshots);
+    return rc;
 }
 
 static void test_defaults(void **state)
@@ -68,6 +70,7 @@ static void test_without_defaults(void **state)
     struct err e;
     struct local l = {0};
     assert_ok(limits_settle(&l, &none, &a, &got, &e), &e);
+    snapshots_fini(&l.snapshots);
     int64_t host = l.memory_here;
     assert_true(host > 0 && host <= usage_host_memory(&a));
     assert_int_equal(got.memory_bytes, host / 2 < 4096 * MIB ? host / 2 : 4096 * MIB);
