@@ -207,7 +207,7 @@ static int hear_command(void *arg, enum stream from, struct str bytes, struct er
         buf_add(&r->said, bytes);
         return 0;
     }
-    return python_reader_feed(&r->reader, bytes, e);
+    return python_reader_feed_text(&r->reader, bytes, e);
 }
 
 static int no_python(struct err *e)
@@ -260,6 +260,8 @@ static int run_driver(struct run *r, struct str frames, struct err *e)
     struct exec_result result = {0};
 
     r->frames = frames;
+    buf_clear(&r->reader.got); /* where another one broke off */
+    r->reader.n_group = 0;
     if (box_exec(r->box, r->ctx, &req, &sink, &result, e) < 0) {
         r->out->sent = frames.len > 0 && e->kind == ERR_UNREACHABLE && !result.not_sent;
         return e->kind == ERR_NOT_FOUND ? no_python(e) : -1;

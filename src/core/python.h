@@ -31,7 +31,9 @@
  * of it is lost, V the value's text, I an image ("type", newline, bytes), F files (their number, then
  * paths, NUL between them), N a note, D the end ("key=value" lines). Each call has a random token
  * that the interpreter must name with all that it tells: what earlier code left in the channel is about
- * no later call. Nothing that comes is trusted: lengths and counts are bounded here.
+ * no later call. What the driver prints are these frames in base64: the output of a command is text at
+ * some providers, where a byte may come as another one. Nothing that comes is trusted: lengths and
+ * counts are bounded here.
  */
 #ifndef CORE_PYTHON_H
 #define CORE_PYTHON_H
@@ -118,6 +120,8 @@ struct python_reader {
     const struct python_ear *ear;
     struct python_result *out;
     struct buf got;
+    char group[4]; /* of base64, of which n_group have come */
+    size_t n_group;
     size_t kept;        /* bytes of results */
     struct str socket;  /* that P told; in the arena */
     struct str problem; /* why it could not be begun; or empty */
@@ -130,5 +134,7 @@ void python_reader_init(struct python_reader *r, struct arena *arena, const stru
 void python_reader_fini(struct python_reader *r);
 /* ERR_PROTOCOL, or what a sink failed with. Nothing may come behind the end. */
 int python_reader_feed(struct python_reader *r, struct str bytes, struct err *e) MUST_CHECK;
+/* The same for what the driver prints: groups of base64, with newlines anywhere. */
+int python_reader_feed_text(struct python_reader *r, struct str text, struct err *e) MUST_CHECK;
 
 #endif

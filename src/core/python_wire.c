@@ -2,7 +2,9 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/base64url.h"
 #include "base/buf.h"
+#include "base/own.h"
 #include "core/python.h"
 
 #define HEADER 4u
@@ -194,4 +196,26 @@ int python_reader_feed(struct python_reader *r, struct str bytes, struct err *e)
     }
     buf_drop(&r->got, at);
     return 0;
+}
+
+int python_reader_feed_text(struct python_reader *r, struct str text, struct err *e)
+{
+    struct buf bytes own_buf = {0};
+    struct err ignored;
+
+    buf_init(&bytes, text.len + sizeof(r->group));
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.p[i] == '\n') {
+            continue;
+        }
+        r->group[r->n_group++] = text.p[i];
+        if (r->n_group < sizeof(r->group)) {
+            continue;
+        }
+        r->n_group = 0;
+        if (base64_read_strict((struct str){r->group, sizeof(r->group)}, &bytes, &ignored) < 0) {
+            return bad(e, "something");
+        }
+    }
+    return python_reader_feed(r, buf_str(&bytes), e);
 }

@@ -26,7 +26,9 @@ static void check(const struct python_result *out)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+typedef int feed_fn(struct python_reader *r, struct str bytes, struct err *e);
+
+static void read_by(feed_fn *feed, const uint8_t *bytes, size_t n)
 {
     static struct python_result out;
     struct arena arena own_arena = {0};
@@ -41,11 +43,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     for (size_t at = 1; at < n; at += step) {
         struct str part = {(const char *)bytes + at, n - at < step ? n - at : step};
 
-        if (python_reader_feed(&reader, part, &e) < 0) {
+        if (feed(&reader, part, &e) < 0) {
             break;
         }
     }
     check(&out);
     python_reader_fini(&reader);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    read_by(python_reader_feed, bytes, n);
+    read_by(python_reader_feed_text, bytes, n);
     return 0;
 }

@@ -1,6 +1,7 @@
 # call.py - the way to the keeper that every box has, a process of its own; see core/python.h. It starts
 # the keeper where there is none and tells where its socket is. What is read from standard input, if
-# anything is, are frames for the keeper; what that says goes to standard output. Python 3.7 and its standard library; modules in C only,
+# anything is, are frames for the keeper; what that says goes to standard output, as lines of base64: not
+# every provider passes bytes on that are no text. Python 3.7 and its standard library; modules in C only,
 # because each import costs more than the call.
 import sys
 
@@ -8,6 +9,7 @@ import sys
 if sys.path and sys.path[0] == "":
     del sys.path[0]
 import _socket
+import binascii
 import fcntl
 import os
 import select
@@ -111,7 +113,7 @@ def start(folder):
 
 
 def tell(folder):
-    write_all(1, frame(b"P", (folder + "/" + NAME).encode("utf-8", "surrogateescape")))
+    say(frame(b"P", (folder + "/" + NAME).encode("utf-8", "surrogateescape")))
 
 
 def read_all(fd):
@@ -123,9 +125,10 @@ def read_all(fd):
         parts.append(part)
 
 
-def write_all(fd, data):
-    while data:
-        data = data[os.write(fd, data):]
+def say(data):
+    line = binascii.b2a_base64(data)
+    while line:
+        line = line[os.write(1, line):]
 
 
 def call():
@@ -154,7 +157,7 @@ def relay(s, request):
         data = s.recv(1 << 16)
         if not data:
             return
-        write_all(1, data)
+        say(data)
 
 
 call()

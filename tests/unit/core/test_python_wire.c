@@ -1,6 +1,7 @@
 /* What a keeper says, and what one that lies could say. */
 #include <string.h>
 
+#include "base/base64url.h"
 #include "core/python.h"
 #include "test.h"
 
@@ -203,6 +204,48 @@ static void results_are_bounded(void **state)
     assert_int_equal(x->out.all_files, PYTHON_FILES_MAX);
 }
 
+/* The sizes have bytes that end a line or are no text, and so have the payloads. */
+static void what_the_driver_prints_is_text(void **state)
+{
+    struct fixture *x = *state;
+    struct buf text own_buf = {0};
+
+    buf_init(&text, 1u << 20);
+    add(x, 'O', S("123456789"));
+    add(x, 'O', S("123456789\r\n\xff"));
+    add(x, 'D', S("exit=0\n"));
+    for (struct str rest = buf_str(&x->bytes); rest.len > 0; rest = str_skip(rest, 8)) {
+        size_t from = text.len;
+
+        base64url_add(&text, str_head(rest, 8));
+        for (size_t i = from; i < text.len; i++) {
+            text.p[i] = text.p[i] == '-' ? '+' : text.p[i] == '_' ? '/' : text.p[i];
+        }
+        while ((text.len - from) % 4 != 0) {
+            buf_addc(&text, '=');
+        }
+        buf_addc(&text, '\n');
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        assert_ok(python_reader_feed_text(&x->reader, (struct str){text.p + i, 1}, &x->e), &x->e);
+    }
+    assert_true(x->reader.done);
+    assert_str(buf_str(&x->printed[STREAM_OUT]), S("123456789123456789\r\n\xff"));
+}
+
+static void text_that_is_no_base64_is_refused(void **state)
+{
+    struct fixture *x = *state;
+    static const char *const texts[] = {"AAA", "A\xef\xbf\xbd", "A===", "AA A", "QR=="};
+
+    assert_ok(python_reader_feed_text(&x->reader, str_from(texts[0]), &x->e), &x->e);
+    assert_fails(python_reader_feed_text(&x->reader, S("!"), &x->e), &x->e, ERR_PROTOCOL, "read");
+    for (size_t i = 1; i < COUNTOF(texts); i++) {
+        assert_fails(python_reader_feed_text(&x->reader, str_from(texts[i]), &x->e), &x->e,
+                     ERR_PROTOCOL, "read");
+    }
+}
+
 int main(void)
 {
 #define WITH(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -212,6 +255,8 @@ int main(void)
         WITH(what_cannot_be_read_is_refused),
         WITH(nothing_comes_behind_the_end),
         WITH(results_are_bounded),
+        WITH(what_the_driver_prints_is_text),
+        WITH(text_that_is_no_base64_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
