@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/own.h"
 #include "boxinit/box.h"
+#include "boxinit/keep.h"
 
 #define READ_SIZE (64u << 10)
 
@@ -319,6 +320,7 @@ static void conn_turn(struct server *s, struct conn *c, int64_t now)
     if (t != NULL && c->told_end && c->out.len == 0 && !c->dead) {
         task_delivered(t);
         task_detach(s, c);
+        keep_free(s, t); /* the next turn may come with the client's next request */
     }
     if (c->in.len > 0 && !c->dead) {
         take_frames(s, c); /* stdin may have room again */

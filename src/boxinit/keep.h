@@ -40,7 +40,7 @@ void keep_after(struct task *t, int stream);
 void keep_turn(struct server *s, struct task *t);
 /* It has ended. */
 void keep_finish(struct server *s, struct task *t);
-/* It is forgotten: its folder goes when its end was delivered. */
+/* Nothing is kept any more; its folder goes when its end was delivered. Again, it does nothing. */
 void keep_free(struct server *s, struct task *t);
 
 #endif

@@ -226,9 +226,10 @@ class Conn:
         assert kind == want, f"frame {kind}, not {want}"
         return fields
 
-    def start(self, argv, id="", cwd="", env=(), stdin=None, timeout_ms=0, grace_ms=200):
+    def start(self, argv, id="", cwd="", env=(), stdin=None, timeout_ms=0, grace_ms=200,
+              keep=False):
         self.send(EXEC, text(id) + names(argv) + text(cwd) + names(env) +
-                  u8(0 if stdin is None else 1) + u64(timeout_ms) + u32(grace_ms))
+                  u8((0 if stdin is None else 1) | (2 if keep else 0)) + u64(timeout_ms) + u32(grace_ms))
         if stdin is not None and stdin is not True:
             # Beside the reading: a command may answer before it has read everything.
             threading.Thread(target=self.feed, args=(stdin,), daemon=True).start()

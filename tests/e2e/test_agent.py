@@ -159,6 +159,18 @@ def test_usage_is_told(relay):
     assert usage["disk_total"] > 0 and usage["processes"] > 0 and usage["left_ms"] == 0
 
 
+def test_what_was_kept_goes_with_the_word_of_its_end(site, relay):
+    """Not when something else happens: the client's next request would find it still running."""
+    kept = site.home / ".anybox/exec/abc"
+    with relay.connect() as c:
+        c.start(["bash", "-c", "seq 1 300000; until [ -e go ]; do sleep 0.1; done"], id="abc", keep=True)
+        c.wait_output(b"\n300000\n")
+        assert (kept / "started").exists()
+        (site.home / "go").touch()
+        assert c.wait().code == 0
+        wait_for(lambda: not kept.exists())  # while the conversation is still open
+
+
 def test_many_at_once_and_a_flood_beside_them(relay):
     with relay.connect() as flood:
         flood.start(["bash", "-c", "head -c 200000000 /dev/zero"])
