@@ -204,6 +204,22 @@ def test_a_full_disk(host, world, fresh, mounted):
     assert wait_until(lambda: not agents(fresh.cache) and not list(fresh.cache.glob(".agent*")))
 
 
+def test_a_start_that_was_killed_is_told_and_tried_again_soon(host, world, fresh):
+    folder = world.folder / f"killed{world.n}"
+    folder.mkdir()
+    (folder / "on").touch()
+    (folder / "login").write_text(
+        f'#!/bin/sh\n[ -e {folder}/on ] && case $SSH_ORIGINAL_COMMAND in *" relay --socket "*) kill -KILL $$;; esac\n'
+        'exec /bin/bash -c "$SSH_ORIGINAL_COMMAND"\n')
+    (folder / "login").chmod(0o755)
+    server = world.sshd(SetEnv=f"XDG_CACHE_HOME={fresh.cache}", ForceCommand=f"exec {folder}/login")
+    client = start(host, world, server)
+    assert "signal KILL" in settled(client)
+    works(client)
+    (folder / "on").unlink()
+    wait_for_agent(client)
+
+
 def test_another_processor(host, world, fresh):
     tools = world.folder / f"uname{world.n}"
     tools.mkdir()

@@ -1,8 +1,11 @@
 #include "provider/ssh/hostagent.h"
 
+#include <limits.h>
+
 #include "base/clock.h"
 #include "base/thread.h"
 
+#define SOON_MS     1000 /* after the first failure; then twice as long each time */
 #define AGAIN_MS    60000
 #define NEVER_MS    600000 /* what cannot work may have been mended */
 #define SHORT_MS    60000  /* an agent that ends so soon is not started again at once */
@@ -10,6 +13,17 @@
 #define PUSH_MEMORY (16u << 20)
 
 /* ---- the thread --------------------------------------------------------------------- */
+
+/* A host that was short of something for a moment is not left without its agent for a minute. */
+static int64_t pause_ms(unsigned failures)
+{
+    int64_t ms = SOON_MS;
+
+    for (unsigned i = 1; i < failures && ms < AGAIN_MS; i++) {
+        ms *= 2;
+    }
+    return ms < AGAIN_MS ? ms : AGAIN_MS;
+}
 
 static void settle(struct machine *m, struct chan *relay, uint32_t version, const struct err *why)
 {
@@ -22,12 +36,16 @@ static void settle(struct machine *m, struct chan *relay, uint32_t version, cons
         a->relay = relay;
         a->since_ms = now;
         a->version = version;
+        a->failures = 0;
         machine_move_queued(m);
         return;
     }
     a->state = HOSTAGENT_OFF;
     a->why = *why;
-    a->again_ms = now + (why->kind == ERR_UNSUPPORTED ? NEVER_MS : AGAIN_MS);
+    if (a->failures < UINT_MAX) {
+        a->failures++;
+    }
+    a->again_ms = now + (why->kind == ERR_UNSUPPORTED ? NEVER_MS : pause_ms(a->failures));
 }
 
 static void *push(void *arg)

@@ -147,9 +147,14 @@ static int fail_ended(struct visit *v, struct chan *c, const struct chan_news *n
                        "noexec?): %s",
                        complaint);
     }
-    return err_set(e, ERR_SYSTEM, "%s (exit code %d)",
-                   complaint[0] != '\0' ? complaint : "the host's shell said nothing",
-                   news->exit_code);
+    const char *said = complaint[0] != '\0' ? complaint : "the host's shell said nothing";
+    if (news->exit_signal[0] != '\0') {
+        return err_set(e, ERR_SYSTEM, "%s (ended by signal %s)", said, news->exit_signal);
+    }
+    if (!news->has_exit) {
+        return err_set(e, ERR_SYSTEM, "%s (the server did not tell how it ended)", said);
+    }
+    return err_set(e, ERR_SYSTEM, "%s (exit code %d)", said, news->exit_code);
 }
 
 /* Until the marked line has come; bytes go to stdin meanwhile. */

@@ -70,6 +70,7 @@ struct hostagent {
     int64_t again_ms;   /* not tried before */
     int64_t since_ms;   /* it is up */
     uint32_t version;   /* of the protocol that it speaks */
+    unsigned failures;  /* to start it, one after another */
     bool has_failed;    /* the last one ended soon */
     bool has_thread;
     pthread_t thread;
