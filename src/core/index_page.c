@@ -18,6 +18,7 @@ static bool is_plain(struct str s, const char *more)
     return true;
 }
 
+/* One with a user in it, so perhaps with a secret, is not shown. */
 static int bad_url(struct str text, struct err *e)
 {
     struct str shown = is_plain(text, "-._~!$&'()*+,;=:/?%[]#") ? str_head(text, 200) : S("?");
@@ -68,7 +69,7 @@ int index_url_read(struct str text, struct index_url *out, struct err *e)
     size_t n = 0;
 
     if (text.len > INDEX_URL_MAX || (!u.tls && !str_starts(text, S("http://")))) {
-        return bad_url(STR_EMPTY, e);
+        return bad_url(text, e);
     }
     rest = str_skip(rest, u.tls ? 8 : 7);
     while (n < rest.len && rest.p[n] != '/' && rest.p[n] != '?') {
@@ -83,7 +84,7 @@ int index_url_read(struct str text, struct index_url *out, struct err *e)
     u.path = str_skip(rest, n);
     if (!is_plain(u.user, "-._~!$&'()*+,;=:%") || !read_host(host, &u) ||
         !is_plain(u.path, "-._~!$&'()*+,;=:@/?%[]") || (u.path.len > 0 && u.path.p[0] != '/')) {
-        return bad_url(u.user.len > 0 ? STR_EMPTY : text, e);
+        return bad_url(text, e);
     }
     if (u.path.len == 0) {
         u.path = S("/");

@@ -232,6 +232,15 @@ def test_an_environment_of_its_own_gets_the_packages(host, index):
     assert client.bash("/usr/bin/python3 -c 'import abx_one'")["exit_code"] == 1
 
 
+def test_a_full_disk_is_a_sentence_and_the_next_try_works(pip):
+    pip.bash("cat /dev/zero > ~/full 2>/dev/null")
+    answer = install(pip, "abx-one")
+    assert answer["status"] == "failed" and "No space left" in answer["message"], answer
+    assert "Traceback" not in answer["stderr"], answer
+    pip.bash("rm ~/full")
+    assert install(pip, "abx-one")["status"] == "success"
+
+
 def test_uv_is_used_where_there_is_one(box, host, index):
     client = server(host, box, index)
     client.bash("mkdir -p ~/.local/bin; printf '#!/bin/sh\\necho \"$@\" >> ~/uv.said; env | grep -c ^UV_INDEX_URL=http://127 "

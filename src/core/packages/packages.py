@@ -399,7 +399,10 @@ def read_order():
 
 def main():
     order = read_order()
-    (install if order["mode"] == "install" else check)(order)
+    try:
+        (install if order["mode"] == "install" else check)(order)
+    except OSError as e:
+        sys.exit("anybox: the sandbox did not keep what an install notes: %s" % (e.strerror or e))
 
 
 main()

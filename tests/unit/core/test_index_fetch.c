@@ -62,7 +62,10 @@ static void a_wrong_index_names_its_setting(void **state)
     struct err e = {0};
 
     (void)state;
-    assert_fails(index_conf_check(&conf, &e), &e, ERR_INVALID, "mirror.pypi_index_url");
+    assert_fails(index_conf_check(&conf, &e), &e, ERR_INVALID,
+                 "mirror.pypi_index_url: \"ftp://h/\"");
+    conf.url = S("ftp://u:secret@h/");
+    assert_fails(index_conf_check(&conf, &e), &e, ERR_INVALID, "\"?\"");
     conf.url = S("http://h/?q");
     assert_fails(index_conf_check(&conf, &e), &e, ERR_INVALID, "mirror.pypi_index_url");
     conf.url = S("https://u:p@h/simple");
