@@ -151,18 +151,6 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
 
 /* ---- one request ----------------------------------------------------------------------------- */
 
-static int is_cancelled(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
-{
-    const struct ctx *ctx = arg;
-    struct err ignored;
-
-    (void)a;
-    (void)b;
-    (void)c;
-    (void)d;
-    return ctx_check(ctx, &ignored) < 0;
-}
-
 static int begin(struct get *g)
 {
     curl_off_t length = -1;
@@ -244,7 +232,7 @@ static void set_options(struct get *g)
     (void)lib->easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     (void)lib->easy_setopt(c, CURLOPT_OPENSOCKETDATA, g);
     (void)lib->easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
-    (void)lib->easy_setopt(c, CURLOPT_XFERINFOFUNCTION, is_cancelled);
+    (void)lib->easy_setopt(c, CURLOPT_XFERINFOFUNCTION, curl_is_cancelled);
     (void)lib->easy_setopt(c, CURLOPT_XFERINFODATA, g->f->ctx);
     set_user(g);
 }

@@ -9,6 +9,7 @@
 
 #include <curl/curl.h>
 
+#include "base/ctx.h"
 #include "base/err.h"
 
 #define CURL_FUNCTIONS(X)                                                                          \
@@ -49,5 +50,9 @@ struct curl_library {
 
 /* NULL with ERR_UNSUPPORTED and the package to install. */
 const struct curl_library *curl_library(struct err *e);
+
+/* For CURLOPT_XFERINFOFUNCTION, with a struct ctx as its data: ends a transfer whose caller does not
+ * wait any more. */
+int curl_is_cancelled(void *ctx, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d);
 
 #endif

@@ -59,18 +59,6 @@ static size_t drop(char *bytes, size_t size, size_t n, void *arg)
     return size * n;
 }
 
-static int is_cancelled(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
-{
-    const struct ctx *ctx = arg;
-    struct err ignored;
-
-    (void)a;
-    (void)b;
-    (void)c;
-    (void)d;
-    return ctx_check(ctx, &ignored) < 0;
-}
-
 struct post {
     const struct curl_library *lib;
     CURL *curl;
@@ -126,7 +114,7 @@ static void set_options(struct post *p, const struct ctx *ctx, const char *url, 
     lib->easy_setopt(c, CURLOPT_WRITEFUNCTION, drop);
     lib->easy_setopt(c, CURLOPT_USERAGENT, "anybox/" ANYBOX_VERSION);
     lib->easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
-    lib->easy_setopt(c, CURLOPT_XFERINFOFUNCTION, is_cancelled);
+    lib->easy_setopt(c, CURLOPT_XFERINFOFUNCTION, curl_is_cancelled);
     lib->easy_setopt(c, CURLOPT_XFERINFODATA, ctx);
 }
 

@@ -119,18 +119,6 @@ static int connect_unix(const struct where *to, const struct ctx *ctx, struct er
 
 /* ---- TCP and TLS, by libcurl ---------------------------------------------------------- */
 
-static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
-{
-    const struct ctx *ctx = arg;
-    struct err ignored;
-
-    (void)a;
-    (void)b;
-    (void)c;
-    (void)d;
-    return ctx_check(ctx, &ignored) < 0 ? 1 : 0;
-}
-
 static void set_up(const struct curl_library *lib, CURL *curl, const struct where *to,
                    const struct ctx *ctx, const char *url)
 {
@@ -142,7 +130,7 @@ static void set_up(const struct curl_library *lib, CURL *curl, const struct wher
     (void)lib->easy_setopt(curl, CURLOPT_SSL_ENABLE_ALPN, 0L);
     (void)lib->easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
     (void)lib->easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-    (void)lib->easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    (void)lib->easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, curl_is_cancelled);
     (void)lib->easy_setopt(curl, CURLOPT_XFERINFODATA, ctx);
     (void)lib->easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, to->insecure ? 0L : 1L);
     (void)lib->easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, to->insecure ? 0L : 2L);
