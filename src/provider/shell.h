@@ -57,6 +57,9 @@ int shell_run(struct shell *s, struct str script, const struct source *input, st
 int shell_fail(const struct shell *s, const char *doing, struct err *e);
 struct str shell_first_error(const struct shell *s); /* a line, in the call's arena */
 
+/* The variables of a command are ones that a shell can export. ERR_INVALID. */
+int shell_check_env(const struct exec_req *req, struct err *e) MUST_CHECK;
+
 /* Whether the place has GNU's find, tar, mv and rm. 1, 0, or -1. */
 int shell_find_tools(const struct shell_way *way, struct box *b, const struct ctx *ctx,
                      struct err *e) MUST_CHECK;

@@ -19,6 +19,7 @@
 #include "provider/opensandbox/own.h"
 #include "provider/opensandbox/script.h"
 #include "provider/opensandbox/stream.h"
+#include "provider/shell.h"
 
 #define KEEPER_SLACK_MS 5000  /* execd's clock runs out after ours */
 #define STALL_MS        20000 /* pings come every 3 s */
@@ -532,7 +533,7 @@ int osb_exec(struct box *b, const struct ctx *ctx, const struct exec_req *req,
     if (req->timeout_ms < 0 || req->window_ms < 0) {
         return err_set(e, ERR_INVALID, "a time-out cannot be negative; 0 means none");
     }
-    if (script_check_env(req, e) < 0 || osb_reach(f.box, ctx, f.way, e) < 0) {
+    if (shell_check_env(req, e) < 0 || osb_reach(f.box, ctx, f.way, e) < 0) {
         return -1;
     }
     f.cwd = osb_absolute(ctx, f.way, req->cwd);

@@ -99,31 +99,6 @@ static bool has_nul(const struct exec_req *req)
     return found;
 }
 
-int script_check_env(const struct exec_req *req, struct err *e)
-{
-    for (size_t i = 0; i < req->n_env; i++) {
-        struct str value;
-        struct str name = str_cut(req->env[i], '=', &value);
-
-        for (size_t k = 0; k < name.len; k++) {
-            char c = name.p[k];
-            bool good = c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                        (k > 0 && c >= '0' && c <= '9');
-
-            if (!good) {
-                return err_set(e, ERR_INVALID,
-                               "\"%.*s\" is not the name of a variable: letters, digits and _, "
-                               "not beginning with a digit",
-                               STR_ARG(str_head(name, 64)));
-            }
-        }
-        if (name.len == 0 || value.p == NULL) {
-            return err_set(e, ERR_INVALID, "a variable is NAME=value");
-        }
-    }
-    return 0;
-}
-
 static bool has_word(struct str text, const char *word)
 {
     return text.len > 0 && memmem(text.p, text.len, word, strlen(word)) != NULL;

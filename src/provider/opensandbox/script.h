@@ -32,8 +32,6 @@ struct script_req {
 
 /* ERR_LIMIT: too long; ERR_INVALID: a NUL. */
 int script_build(const struct script_req *s, struct buf *out, struct err *e) MUST_CHECK;
-/* Checks the names; adds nothing. */
-int script_check_env(const struct exec_req *req, struct err *e) MUST_CHECK;
 /* Leaves the command with this mark to itself: status 0 when it goes on and is kept. */
 void script_leave(const struct exec_req *req, const char *mark, struct str cwd, struct buf *out);
 /* Removes what was kept. */

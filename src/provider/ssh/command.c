@@ -4,6 +4,7 @@
 
 #include "agent/proto.h"
 #include "provider/kept.h"
+#include "provider/shell.h"
 
 #define KEEPER_SLACK_S 3 /* the host's clock runs out after ours, which knows better what to do */
 #define GRACE_S        2
@@ -46,27 +47,15 @@ static void add_cwd(struct buf *script, struct str cwd, const char *mark)
     buf_addf(script, " 2>/dev/null||{ printf %%s\\\\n %scd >&2;exit 125;};", mark);
 }
 
-static int add_env(struct buf *script, const struct str *env, size_t n, struct err *e)
+static int add_env(struct buf *script, const struct exec_req *req, struct err *e)
 {
-    for (size_t i = 0; i < n; i++) {
+    if (shell_check_env(req, e) < 0) {
+        return -1;
+    }
+    for (size_t i = 0; i < req->n_env; i++) {
         struct str value;
-        struct str name = str_cut(env[i], '=', &value);
+        struct str name = str_cut(req->env[i], '=', &value);
 
-        for (size_t k = 0; k < name.len; k++) {
-            char c = name.p[k];
-            bool good = c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                        (k > 0 && c >= '0' && c <= '9');
-
-            if (!good) {
-                return err_set(e, ERR_INVALID,
-                               "\"%.*s\" is not the name of a variable: letters, digits and _, "
-                               "not beginning with a digit",
-                               STR_ARG(str_head(name, 64)));
-            }
-        }
-        if (name.len == 0 || value.p == NULL) {
-            return err_set(e, ERR_INVALID, "a variable is NAME=value");
-        }
         buf_addf(script, "export %.*s=", STR_ARG(name));
         buf_add_quoted(script, value);
         buf_addc(script, ';');
@@ -91,7 +80,7 @@ static int add_script(struct buf *script, const struct facts *facts, const struc
              facts->has_timeout && req->timeout_ms > 0 ? "PPID" : "$");
     add_cwd(script, req->cwd, mark);
     buf_addf(script, "printf %%s\\\\n %s >&2;", mark);
-    if (add_env(script, req->env, req->n_env, e) < 0) {
+    if (add_env(script, req, e) < 0) {
         return -1;
     }
     if (!facts->has_timeout && req->timeout_ms > 0) {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "provider/opensandbox/script.h"
+#include "provider/shell.h"
 #include "test.h"
 
 #define MARK "0123456789abcdef0123456789abcdef"
@@ -104,7 +105,7 @@ static void what_cannot_be_sent_is_refused(void **state)
     buf_clear(&out);
     assert_fails(script_build(&s, &out, &e), &e, ERR_LIMIT, "write_remote_file");
     req = (struct exec_req){.env = env, .n_env = 1};
-    assert_fails(script_check_env(&req, &e), &e, ERR_INVALID, "A B");
+    assert_fails(shell_check_env(&req, &e), &e, ERR_INVALID, "A B");
     free(big);
 }
 
