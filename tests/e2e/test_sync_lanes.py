@@ -119,14 +119,19 @@ def test_a_large_file_takes_several_connections_there_and_back(host, world, line
     assert up(client, folder)["uploaded_files"] == 0
 
 
-def test_connections_that_are_lost_are_made_up_for(host, world, line, far):
-    client = client_of(host, line, world, far)
-    folder = write_project(host, 128)
-    call = start_up(client, folder)
+def kill_lanes(world):
+    """As soon as there is one."""
     assert wait_until(lambda: len(lanes(world)) > 0, 60, 0.02)
     for pid in lanes(world):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+def test_connections_that_are_lost_are_made_up_for(host, world, line, far):
+    client = client_of(host, line, world, far)
+    folder = write_project(host, 128)
+    call = start_up(client, folder)
+    kill_lanes(world)
     answer = client.finish_tool(call, 110)
     assert answer["uploaded_files"] == 3 and not answer.get("failed_files"), answer
     same(folder, world.user.home / "proj")
@@ -273,10 +278,7 @@ def test_many_files_and_connections_that_are_lost(host, world, line, far):
     client = client_of(host, line, world, far)
     folder = write_many(host, 90)
     call = start_up(client, folder)
-    assert wait_until(lambda: len(lanes(world)) > 0, 60, 0.02)
-    for pid in lanes(world):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill_lanes(world)
     answer = client.finish_tool(call, 110)
     assert answer["uploaded_files"] == 90 * 21 + 1 and not answer.get("failed_files"), answer
     same(folder, world.user.home / "proj")
