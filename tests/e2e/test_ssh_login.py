@@ -268,6 +268,17 @@ def test_a_new_host_is_remembered_and_a_changed_one_refused(host, world):
     assert "line 2 of" in said and "ssh-keygen -f" in said
 
 
+def test_many_new_hosts_at_once_are_all_remembered(host, world):
+    """They all find that there is no folder for known_hosts."""
+    names = [f"n{i}" for i in range(8)]
+    client = host.server(env=ssh_servers.hosts(*(world.entry(world.server, name) for name in names)))
+    calls = [client.start_tool("exec_bash", {"command": "true", "sandbox_name": name}) for name in names]
+    assert all(client.finish_tool(call)["exit_code"] == 0 for call in calls)
+    lines = (host.user_home / ".ssh/known_hosts").read_text().splitlines()
+    assert lines and all(line.startswith(f"[127.0.0.1]:{world.server.port} ") for line in lines)
+    assert (host.user_home / ".ssh").stat().st_mode & 0o777 == 0o700
+
+
 def test_trust_known_refuses_a_new_host(host, world):
     toml = host.folder / "a.toml"
     toml.write_text(f'[[ssh]]\nname = "box"\nhost = "127.0.0.1"\nport = {world.server.port}\n'

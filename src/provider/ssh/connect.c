@@ -61,17 +61,6 @@ int session_wait(struct session *s, int64_t until_ms, struct err *e)
 
 /* ---- options ----------------------------------------------------------------------- */
 
-static const char *known_hosts_file(const struct machine *m, struct arena *a)
-{
-    struct str home = str_from(getenv("HOME"));
-    struct str file = m->conf.known_hosts;
-
-    if (file.len == 0) {
-        file = S("~/.ssh/known_hosts");
-    }
-    return arena_cstr(a, path_tilde(a, file, home));
-}
-
 static int set(struct session *s, enum ssh_options_e option, const void *value, struct err *e)
 {
     if (s->lib->options_set(s->ssh, option, value) < 0) {
@@ -93,7 +82,7 @@ static int set_options(struct session *s, struct arena *a, struct err *e)
         set(s, SSH_OPTIONS_HOST, has_alias ? m->conf.host_key_alias.p : m->conf.host.p, e) < 0 ||
         set(s, SSH_OPTIONS_PORT, &port, e) < 0 ||
         set(s, SSH_OPTIONS_USER, machine_user(m, a), e) < 0 ||
-        set(s, SSH_OPTIONS_KNOWNHOSTS, known_hosts_file(m, a), e) < 0 ||
+        set(s, SSH_OPTIONS_KNOWNHOSTS, machine_known_hosts(m, a), e) < 0 ||
         set(s, SSH_OPTIONS_CIPHERS_C_S, CIPHERS, e) < 0 ||
         set(s, SSH_OPTIONS_CIPHERS_S_C, CIPHERS, e) < 0 ||
         set(s, SSH_OPTIONS_NODELAY, &on, e) < 0) {

@@ -283,6 +283,7 @@ int session_wait(struct session *s, int64_t until_ms, struct err *e) MUST_CHECK;
  * turns Nagle's algorithm off only when a command starts; until then each of its packets waits
  * for the acknowledgement of the one before, which the kernel else puts off for 40 ms. */
 void session_hurry(struct session *s);
+const char *machine_known_hosts(const struct machine *m, struct arena *a); /* the file's path */
 int session_check_key(struct session *s, struct err *e) MUST_CHECK;
 int session_login(struct session *s, int64_t until_ms, struct err *e) MUST_CHECK;
 int session_dial(struct session *s, int64_t until_ms, struct err *e) MUST_CHECK;

@@ -12,6 +12,13 @@
 #define KNOWN_HOSTS_MAX (4u << 20)
 #define PRINT_SIZE      128
 
+const char *machine_known_hosts(const struct machine *m, struct arena *a)
+{
+    struct str file = m->conf.known_hosts.len > 0 ? m->conf.known_hosts : S("~/.ssh/known_hosts");
+
+    return arena_cstr(a, path_tilde(a, file, str_from(getenv("HOME"))));
+}
+
 static void fingerprint(const struct libssh *lib, ssh_key key, char to[PRINT_SIZE])
 {
     unsigned char *hash = NULL;
@@ -77,14 +84,11 @@ static struct str name_in_file(const struct machine *m, struct arena *a)
 static int fail_changed(struct session *s, const char *found, struct err *e)
 {
     struct arena a own_arena = {0};
-    struct str home = str_from(getenv("HOME"));
-    struct str file = s->machine->conf.known_hosts;
     struct known known = {.print = "another key"};
 
     arena_init(&a, (size_t)3 * KNOWN_HOSTS_MAX);
     const char *name = name_in_file(s->machine, &a).p;
-    const char *own =
-        arena_cstr(&a, path_tilde(&a, file.len > 0 ? file : S("~/.ssh/known_hosts"), home));
+    const char *own = machine_known_hosts(s->machine, &a);
     if (!find_line(s, &a, own, name, &known) &&
         !find_line(s, &a, "/etc/ssh/ssh_known_hosts", name, &known)) {
         known.file = own;
@@ -96,9 +100,18 @@ static int fail_changed(struct session *s, const char *found, struct err *e)
                    found, known.line, known.file, known.print, known.file, name);
 }
 
+/* libssh makes the folder too, but fails when another connection was faster. */
+static int make_folder(const struct machine *m, struct arena *a, struct err *e)
+{
+    struct str folder = path_dir(str_from(machine_known_hosts(m, a)));
+
+    return fd_mkdirs(arena_cstr(a, folder), 0700, e);
+}
+
 static int accept_new(struct session *s, const char *found, struct err *e)
 {
     struct arena a own_arena = {0};
+    struct err why = {0};
 
     arena_init(&a, 1u << 16);
     if (s->machine->conf.trust == SSH_TRUST_STRICT) {
@@ -109,11 +122,12 @@ static int accept_new(struct session *s, const char *found, struct err *e)
             "/etc/ssh/ssh_host_ed25519_key.pub), then add it: ssh-keyscan -p %d %.*s",
             found, machine_port(s->machine), STR_ARG(s->machine->conf.host));
     }
-    if (s->lib->session_update_known_hosts(s->ssh) != SSH_OK) {
+    bool has_folder = make_folder(s->machine, &a, &why) == 0;
+    if (!has_folder || s->lib->session_update_known_hosts(s->ssh) != SSH_OK) {
         return err_set(e, ERR_DENIED,
                        "the new host's key cannot be remembered in known_hosts: %s. Make that file "
                        "writable, or name another one",
-                       s->lib->get_error(s->ssh));
+                       has_folder ? s->lib->get_error(s->ssh) : why.msg);
     }
     return 0;
 }
