@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
@@ -23,6 +24,7 @@
 
 #define HEARTBEAT_S 30
 #define PRUNE_S     (6 * 3600)
+#define LOCK_MS     500
 
 struct daemon {
     const struct services *services;
@@ -76,6 +78,20 @@ int64_t daemon_lock_pid(int fd)
                : 0;
 }
 
+/* Whoever looks whether there is a watchdog holds it too, for a moment (daemon_start.c). */
+static bool lock(int fd)
+{
+    int64_t last_ms = clock_mono_ms() + LOCK_MS;
+
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (clock_mono_ms() > last_ms) {
+            return false;
+        }
+        (void)poll(NULL, 0, 10);
+    }
+    return true;
+}
+
 static int take_lock(const struct services *s, struct err *e)
 {
     int fd own_fd = daemon_lock_file(s->config->state_dir, e);
@@ -84,7 +100,7 @@ static int take_lock(const struct services *s, struct err *e)
     if (fd < 0) {
         return -1;
     }
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+    if (!lock(fd)) {
         return err_set(e, ERR_EXISTS, "a watchdog runs already for %.*s (pid %" PRId64 ")",
                        STR_ARG(s->config->state_dir), daemon_lock_pid(fd));
     }

@@ -3,6 +3,7 @@ which processes, mounts and cgroups belong to boxes, and what a finished test le
 import atexit
 import contextlib
 import ctypes
+import fcntl
 import functools
 import os
 import pathlib
@@ -237,6 +238,13 @@ class Host:
             if "watchdog" in command_line(pid):
                 return pid
         return None
+
+    def kill_watchdog(self):
+        """Until its lock is free too: the last of its threads may end later than it seems to."""
+        lock = os.open(self.home / "watchdog.lock", os.O_RDWR)
+        os.kill(self.watchdog_pid(), signal.SIGKILL)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.close(lock)
 
     def end_watchdog(self):
         pid = self.watchdog_pid()
