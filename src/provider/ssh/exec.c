@@ -226,10 +226,14 @@ static bool tell_kept(struct follow *f, bool left)
 
 /* The window of a command that is kept is over. True: it goes on without us. Where the host
  * could keep nothing, it is waited for. */
-static bool leave(struct follow *f, const struct chan_news *news, int64_t started_ms,
-                  struct exec_result *out)
+static bool leave(struct follow *f, int64_t started_ms, struct exec_result *out)
 {
-    if (f->group == 0 || !f->is_in_done || !news->is_in_empty || !tell_kept(f, true)) {
+    struct chan_news now = {0};
+
+    /* The news of this step are older than what it has fed since: looked at again, or the end of
+     * the input would be cut. */
+    chan_take(f->chan, NULL, &now);
+    if (f->group == 0 || !f->is_in_done || !now.is_in_empty || !tell_kept(f, true)) {
         return false;
     }
     lock(&f->chan->lock);
@@ -438,7 +442,7 @@ static int run(struct follow *f, struct exec_result *out, struct err *e)
         if (rc != 0) {
             return rc > 0 ? end_well(f, &news, started_ms, out, e) : take_back(f);
         }
-        if (is_reached(over_ms) && leave(f, &news, started_ms, out)) {
+        if (is_reached(over_ms) && leave(f, started_ms, out)) {
             return 0;
         }
         over_ms = next_try(f, over_ms);
