@@ -36,7 +36,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ASAN = ROOT / "build-asan"
 E2E = ROOT / "tests" / "e2e"
 JOBS = int(os.environ.get("JOBS") or min(4, (os.cpu_count() or 1) + 1))
-MODULE_SECONDS = float(os.environ.get("MODULE_SECONDS") or 600)
+MODULE_SECONDS = float(os.environ.get("MODULE_SECONDS") or 1000)
 UNSTEADY_MAX = int(os.environ.get("UNSTEADY_MAX") or 8)
 
 # These begin first, so that none of them is what everything waits for at the end.
