@@ -25,7 +25,22 @@ NAMES = ("remote-sandbox-mcp", "mcp-sandbox", "mcp-python-sandbox", "opensandbox
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 # Users and ids of this process's own: others may run tests at the same time.
-SLOT = os.getpid() % 4000
+SLOT_LOCK = socket.socket(socket.AF_UNIX)
+SLOTS = 4000
+
+
+def take_slot():
+    """A number that no other pytest of this machine has: pids alone meet again modulo a small number,
+    and then one would kill the other's users' processes. The name of a socket is ours until we end."""
+    for n in range(SLOTS):
+        slot = (os.getpid() + n) % SLOTS
+        with contextlib.suppress(OSError):
+            SLOT_LOCK.bind(f"\0anybox-tests-{slot}")
+            return slot
+    raise RuntimeError(f"all {SLOTS} slots for tests are taken")
+
+
+SLOT = take_slot()
 CLONE_NEWNS = 0x20000
 SUBUID_USER, PLAIN_USER = 50000 + 2 * SLOT, 50001 + 2 * SLOT
 FIRST_SUBUID = 700000000 + 65536 * SLOT
@@ -249,7 +264,8 @@ class Host:
     def end_watchdog(self):
         pid = self.watchdog_pid()
         if pid is not None:
-            os.kill(pid, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
             assert wait_until(lambda: not is_running(pid)), "the watchdog does not end"
 
     def finish(self):

@@ -345,9 +345,10 @@ def test_why_it_cannot_be_started_again_is_told(site, relay):
 
 def test_it_leaves_when_idle_and_comes_back(site):
     relay = site.relay(idle=1)
-    first = site.daemon()
     with relay.connect() as c:  # somebody is there
         c.start(["sleep", "1.5"])
+        c.wait_started()
+        first = site.daemon()
         assert c.wait().code == 0
         time.sleep(1.2)
         assert is_running(first)

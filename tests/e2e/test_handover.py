@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import threading
 import time
 
 import pytest
@@ -14,6 +13,7 @@ from host import is_running, wait_until
 
 pytestmark = pytest.mark.only_tiers("root")
 WINDOW = {"ANYBOX_DEFAULTS_EXEC_WINDOW": "2"}
+HELD = "until [ -e ~/go ]; do sleep 0.1; done"  # by let_go(): however late the window's end is seen
 
 
 class Spot:
@@ -28,6 +28,9 @@ class Spot:
         answer = (client or self.client).tool("check_background_task", task_id=task_id, wait_s=30)
         assert answer["running"] is False, answer
         return answer
+
+    def let_go(self):
+        self.client.bash("touch ~/go", timeout_s=30)
 
     def same(self, command, path):
         """Does the file hold exactly what the command prints?"""
@@ -49,17 +52,20 @@ def spot(request, host):
         made.client.bash("true", timeout_s=30)  # after the first call there is an agent
         assert time.monotonic() < deadline, "no agent came"
         time.sleep(0.2)
+    made.client.bash("true", timeout_s=30)  # who connects first uses up the window
     yield made
     subprocess.run(["pkill", "-KILL", "-u", world.user.name], check=False)
     shutil.rmtree(world.user.home / ".anybox", ignore_errors=True)
+    (world.user.home / "go").unlink(missing_ok=True)
 
 
 def test_all_of_both_streams_before_and_after(spot):
     began = time.monotonic()
-    answer = spot.client.bash("seq 1 1000000; seq 1 9 >&2; sleep 5; seq 1000001 1500000; seq 10 19 >&2; exit 3")
+    answer = spot.client.bash(f"seq 1 9 >&2; seq 1 1000000; {HELD}; seq 1000001 1500000; seq 10 19 >&2; exit 3")
     assert time.monotonic() - began < 60
     assert answer["running"] is True and "exit_code" not in answer
     assert answer["stdout"].startswith("1\n2\n") and answer["stderr"] == "".join(f"{i}\n" for i in range(1, 10))
+    spot.let_go()
     ended = spot.end(answer["task_id"])
     assert (ended["exit_code"], ended["status"], ended["log_file"]) == (3, "exited", answer["log_file"])
     assert ended["log_tail"].endswith("1499999\n1500000\n")
@@ -79,15 +85,17 @@ def test_a_time_out_that_was_given_is_waited_for(spot):
 
 
 def test_it_runs_once(spot):
-    answer = spot.client.bash("echo x >>count; sleep 4")
+    answer = spot.client.bash(f"echo x >>count; {HELD}")
+    spot.let_go()
     assert spot.end(answer["task_id"])["exit_code"] == 0
     assert spot.client.bash("cat count; rm count", timeout_s=30)["stdout"] == "x\n"
 
 
 def test_with_progress_too(spot):
-    future = spot.client.start_tool("exec_bash", {"command": "echo a; sleep 4; echo b"}, progress_token="p")
+    future = spot.client.start_tool("exec_bash", {"command": f"echo a; {HELD}; echo b"}, progress_token="p")
     answer = spot.client.finish_tool(future)
     assert answer["running"] is True and answer["stdout"] == "a\n"
+    spot.let_go()
     assert spot.end(answer["task_id"])["log_tail"] == "a\nb\n"
 
 
@@ -114,22 +122,28 @@ def test_it_can_be_cancelled(spot):
 
 
 def test_the_server_is_killed_before(spot):
-    command = "seq 1 400000; echo e >&2; touch begun; sleep 3; seq 400001 800000; echo f >&2; exit 5"
+    command = f"seq 1 400000; echo e >&2; touch begun; {HELD}; seq 400001 800000; echo f >&2; exit 5"
     spot.client.start_tool("exec_bash", {"command": command})
     assert wait_until(lambda: spot.client.bash("rm begun", timeout_s=30)["exit_code"] == 0, pause=0.1)
     spot.client.kill()
     spot.client = spot.new_client()
     task, = spot.client.tool("check_background_task")["tasks"]
     assert task["command"].startswith("seq 1 400000")
+    if not spot.env.get("REMOTE_SANDBOX_LIST"):
+        spot.client.tool("select_sandbox", sandbox_name="work")
+    spot.let_go()
     ended = spot.end(task["task_id"])
     assert ended["exit_code"] == 5 and ended["stderr_tail"] == "e\nf\n"
     assert spot.same("seq 1 800000", ended["log_file"])
 
 
 def test_the_server_is_killed_after(spot):
-    answer = spot.client.bash("sleep 4; echo late; exit 6")
+    answer = spot.client.bash(f"{HELD}; echo late; exit 6")
     spot.client.kill()
     spot.client = spot.new_client()
+    if not spot.env.get("REMOTE_SANDBOX_LIST"):
+        spot.client.tool("select_sandbox", sandbox_name="work")
+    spot.let_go()
     ended = spot.end(answer["task_id"])
     assert (ended["exit_code"], ended["log_tail"]) == (6, "late\n")
 
@@ -141,11 +155,12 @@ def test_servers_are_killed_at_any_moment(spot):
         if not spot.env.get("REMOTE_SANDBOX_LIST"):
             client.tool("select_sandbox", sandbox_name="work")
         client.start_tool("exec_bash", {"command": f"echo {n} >>ran; sleep 2; seq 1 1000; echo {n} >>done"})
-    killers = [threading.Timer(0.4 + n / 2, client.kill) for n, client in enumerate(clients)]
-    for k in killers:
-        k.start()
-    for k in killers:
-        k.join()
+    time.sleep(0.4)
+    clients[0].kill()  # perhaps before it began
+    for n, client in enumerate(clients[1:], 1):
+        assert wait_until(lambda n=n: str(n) in spot.client.bash("cat ran", timeout_s=30)["stdout"].split())
+        time.sleep(n / 3)
+        client.kill()
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         got = spot.client.bash("sort ran | tr -d '\\n'; echo; sort done 2>/dev/null | tr -d '\\n'", timeout_s=30)["stdout"]
@@ -179,6 +194,7 @@ def test_a_dead_command_is_not_interrupted_while_the_agent_has_yet_to_tell_its_e
 
 def test_other_names_hand_over_too(spot):
     for tool in "run_command", "execute_terminal_command":
-        answer = spot.client.tool(tool, command="sleep 3; exit 7")
+        answer = spot.client.tool(tool, command=f"{HELD}; rm ~/go; exit 7")
         assert answer["running"] is True
+        spot.let_go()
         assert spot.end(answer["task_id"])["exit_code"] == 7

@@ -272,7 +272,7 @@ def test_it_ends_when_init_is_killed(box, world, install):
 
 
 def test_it_ends_when_the_time_of_the_box_is_over(client, world):
-    client.tool("create_sandbox", name="short", network="internet", timeout=2)
+    client.tool("create_sandbox", name="short", network="internet", timeout=5)
     assert len(world.stacks()) == 1
     assert wait_until(lambda: not world.stacks())
 

@@ -223,16 +223,16 @@ def test_there_are_so_many_at_most_and_files_go_on(one):
 
 
 def test_traffic_keeps_a_box_from_being_idle():
-    with Box(idle_ms=1500) as box:
+    with Box(idle_ms=4000) as box:
         with box.connect() as c:
             c.start(["bash", "-c", "python3 -c '" + (ECHO % ("AF_INET", "127.0.0.1", BACK.strip())).replace("'", '"') +
                      "' > out & while ! grep -q ready out; do sleep 0.05; done"])
             assert c.wait().code == 0
         c = dial(box)
-        for _ in range(12):
+        for _ in range(11):
             c.sock.sendall(b"x")
             assert c.sock.recv(1) == b"x"
-            time.sleep(0.2)
+            time.sleep(0.4)
         assert box.alive()  # the last request is older than its idle time
         c.close()
         box.wait_gone()

@@ -217,7 +217,7 @@ def test_what_another_process_does_is_told_too(host, client):
 
 
 def test_a_box_that_ends_by_itself_is_told_and_looking_does_not_keep_it(client):
-    client.tool("create_sandbox", name="short", timeout=2)
+    client.tool("create_sandbox", name="short", timeout=5)
     client.result("resources/subscribe", {"uri": "sandbox://short/status"})
     wait_for_update(client, "sandbox://short/status")
     assert read_json(client, "sandbox://short/status")["status"] == "ended"

@@ -94,7 +94,8 @@ def go_silent(client, world, line, command, **more):
     call = client.start_tool("exec_bash", {"command": f"echo once >> silent; echo part; {command}", **more})
     while not world.user.processes(command):
         time.sleep(0.05)
-    time.sleep(1)  # until the line has come over
+    client.bash("true", timeout_s=30)  # it comes behind that line
+    time.sleep(1)
     line.cut()
     return call
 
@@ -102,7 +103,7 @@ def go_silent(client, world, line, command, **more):
 def test_a_time_out_holds_on_a_link_that_went_silent(host, world, line, far):
     client = near(host, line, world.entry(far))
     client.bash("true")
-    call = go_silent(client, world, line, "sleep 4720", timeout_s=3)
+    call = go_silent(client, world, line, "sleep 4720", timeout_s=10)
     began = time.monotonic()
     with pytest.raises(ToolFailed) as failed:
         client.finish_tool(call)

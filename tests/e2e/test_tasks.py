@@ -285,7 +285,7 @@ def test_a_reused_log_shows_no_old_result(spot):
 
 def job_pid(spot, name):
     """Waits until it is there."""
-    return spot.bash(f"until cut -d' ' -f2 .codex_logs/.anybox/{name}/job 2>/dev/null; do sleep 0.1; done").strip()
+    return spot.bash(f"f=.codex_logs/.anybox/{name}/job; until [ -s $f ]; do sleep 0.1; done; cut -d' ' -f2 $f").strip()
 
 
 def test_the_job_is_killed(spot):
@@ -320,7 +320,7 @@ def test_the_session_or_its_server_is_killed(spot):
         answer = spot.end("dies")
         assert (answer["status"], "exit_code" in answer) == ("interrupted", False)
         assert answer["task_id"] == began["task_id"]
-        assert spot.ps("[s]leep 98") == []
+        assert wait_until(lambda: spot.ps("[s]leep 98") == [])
 
 
 def test_the_machine_restarts(spot):
@@ -386,14 +386,15 @@ def test_jobs_that_others_started(spot):
     if spot.where != "tmux":
         pytest.skip("they are in tmux")
     script = ("mkdir -p .codex_logs; tmux new-session -d -s theirs "
-              "\"bash -c '{ echo == session: theirs; echo hello; sleep %s; echo EXIT_CODE=%s; } | "
+              "\"bash -c '{ echo == session: theirs; echo hello; until [ -e wd-go ]; do sleep 0.1; done; echo EXIT_CODE=%s; } | "
               "tee -a .codex_logs/theirs.log'\"")
-    spot.bash(script % (5, 7))
+    spot.bash(script % 7)
     now = spot.check("theirs")
     assert now["running"] is True and "task_id" not in now
+    spot.bash("touch wd-go")
     answer = spot.end("theirs")
     assert (answer["exit_code"], answer["status"]) == (7, "exited")
-    spot.bash(script % (60, 0))
+    spot.bash("rm wd-go; " + script % 0)
     spot.bash("until [ $(grep -c hello .codex_logs/theirs.log) -eq 2 ]; do sleep 0.1; done")
     assert "exit_code" not in spot.check("theirs")  # of the run before
     assert spot.client.tool("cancel_background_task", tmux_session="theirs")["result"] == "cancelled"

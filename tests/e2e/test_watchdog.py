@@ -128,6 +128,7 @@ def test_progress_log_and_checkpoint_are_read_live(spot):
     assert progress["live"]["errors"] == [] and progress["live"]["task"]["running"] is True
     assert progress["live"]["checkpoint"]["parsed"] == {"step": 4}
     assert "live" not in spot.client.tool("get_background_watch_progress", watch_id=wid, refresh_live=False)
+    spot.client.tool("check_background_task", tmux_session="live", wait_s=30, until="^line-2$", **{"from": 0})
     log = spot.client.tool("read_background_watch_log", watch_id=wid, last_n_lines=1)
     assert log["log"]["log_tail"] == "line-2\n"
     check = spot.client.tool("read_background_watch_checkpoint", watch_id=wid)
@@ -181,7 +182,7 @@ def test_a_slow_command_holds_up_nobody(spot):
     slow = spot.start("exit 0", "slow", event_command="sleep 60")
     quick = spot.start("sleep 1; exit 0", "quick")
     spot.until(slow["watch_id"], "completed")
-    spot.until(quick["watch_id"], "completed", 20)
+    spot.until(quick["watch_id"], "completed", 45)
 
 
 def descriptors(pid):
@@ -246,7 +247,7 @@ def test_killed_at_any_moment_every_job_still_runs_once(spot):
                 os.kill(pid, signal.SIGKILL)
         spot.host.run("watchdog", "start")
     for name, watch_id in watches.items():
-        assert spot.watch(watch_id)["status"] == "completed", spot.types(watch_id)
+        spot.until(watch_id, "completed")
         assert spot.bash(f"cat ~/wd/{name}") == "x\n"
         assert spot.types(watch_id)[0] == "interrupted" and spot.types(watch_id)[-1] == "completed"
         ids = [event["id"] for event in spot.events(watch_id)]
