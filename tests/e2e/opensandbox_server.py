@@ -37,6 +37,7 @@ class Quirks:
     late_error = None        # a command: its stream is an init and then this bare object
     drop_after = None        # a stream breaks off after so many events
     silent = False           # no pings
+    tidies = False           # as newer ones do: outputs are files of a folder, removed when their command has ended
     proxy_only = False       # the direct address is nobody's
     create_delay_s = 0       # a create takes so long, and makes the sandbox at its beginning
     create_answers = True    # or its answer is lost
@@ -113,7 +114,12 @@ class Command:
         self.ended = None
         self.background = bool(order.get("background"))
         names = ("output",) if self.background else ("stdout", "stderr")
-        self.paths = [f"/tmp/{self.id}.{name}" for name in names]
+        self.tidies, self.tailed = sandbox.platform.quirks.tidies and not self.background, threading.Event()
+        folder = sandbox.home / ".outputs" if self.tidies else pathlib.Path("/tmp")
+        folder.mkdir(exist_ok=True)
+        if self.tidies and sandbox.platform.uid is not None:
+            os.chown(folder, sandbox.platform.uid, sandbox.platform.gid)
+        self.paths = [f"{folder}/{self.id}.{name}" for name in names]
         files = [open(path, "wb") for path in self.paths]  # noqa: SIM115
         user = {}
         if sandbox.platform.uid is not None:
@@ -138,6 +144,9 @@ class Command:
         self.process.wait()
         self.ended = datetime.now(timezone.utc)
         self.over.set()
+        if self.tidies:
+            self.tailed.wait()
+            self.forget()
 
     def kill(self, number):
         if not self.over.is_set():
@@ -389,6 +398,8 @@ class ExecdRoutes:
             self.wfile.flush()
             self.connection.shutdown(socket.SHUT_RDWR)
             return None
+        finally:
+            command.tailed.set()
         tail = quirks.tail_s
         if tail is None:
             tail = seconds(sandbox.env.get("EXECD_API_GRACE_SHUTDOWN", "1s"))

@@ -79,6 +79,26 @@ def test_a_stream_that_breaks_off_loses_nothing(made, platform, after):
     assert (answer["exit_code"], answer["stdout"], answer["stderr"]) == (7, "one\ntwo\nQUIRK", "err\n")
 
 
+@pytest.mark.parametrize("more", ["", "trap : USR1; "], ids=["plain", "below"])
+def test_a_stream_that_breaks_off_loses_nothing_where_outputs_are_removed(made, platform, more):
+    platform.quirks.tidies, platform.quirks.drop_after = True, 3
+    call = made.start_tool("exec_bash", {"timeout_s": 500, "command":
+                           more + "echo one; until [ -e go ]; do sleep 0.1; done; printf QUIRK; echo err >&2; exit 7"})
+    outputs = made.sandbox.home / ".outputs"
+    held = lambda: [f for f in os.listdir(outputs) if len(f) > 50] if outputs.exists() else []
+    assert wait_until(lambda: len(held()) == 2), "its files have other names"
+    (made.sandbox.home / "go").touch()
+    answer = made.finish_tool(call)
+    assert (answer["exit_code"], answer["stdout"], answer["stderr"]) == (7, "one\nQUIRK", "err\n")
+    assert wait_until(lambda: not held()), "they are removed"
+
+
+def test_what_a_broken_stream_lost_is_told(made, platform):
+    platform.quirks.drop_after = 3
+    error = made.tool_error("exec_bash", command="printf '\\377\\n'; sleep 0.3; echo QUIRK; exit 5", timeout_s=60)
+    assert error["connection_error"] is True and "exit status 5" in error["error"], error
+
+
 @pytest.mark.parametrize("name", ["../../../../v1/sandboxes", "a?b", "x" * 100])
 def test_a_sandbox_cannot_choose_what_we_ask_the_server_for(made, platform, name):
     platform.quirks.proxy_only, platform.quirks.named, platform.quirks.drop_after = True, name, 3
@@ -164,6 +184,15 @@ def test_a_paused_sandbox_goes_on_when_it_is_used(made, serve, platform):
     assert listed["connection_alive"] is False and "paused" in listed["connection_error"]
     assert serve().bash("cat f", sandbox_name="work")["stdout"] == "kept\n"
     assert made.sandbox.state == "Running"
+
+
+def test_a_sandbox_that_is_paused_behind_our_back_goes_on(made, host):
+    for tool, args in (("exec_bash", {"command": "echo on"}), ("write_remote_file", {"remote_path": "f", "content": "x"})):
+        assert host.run("pause", "work").returncode == 0 and made.sandbox.state == "Paused"
+        answer = made.tool(tool, 120, **args)
+        assert answer.get("stdout") == "on\n" or answer["status"] == "written"
+        assert made.sandbox.state == "Running"
+    assert len([c for c in made.sandbox.commands.values() if "echo on" in c.order["command"]]) == 1, "it ran once"
 
 
 def test_use_renews_the_life_of_a_sandbox(made, serve, platform):

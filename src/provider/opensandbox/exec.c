@@ -29,6 +29,7 @@
 #define RECOVER_MS      30000 /* for execd to come back */
 #define RECOVER_GAP_MS  100
 #define SELF_TIDY_MS    1000
+#define DEAF_MS         2000 /* an execd that runs says something at once */
 #define NO_CWD          125
 
 struct follow {
@@ -45,6 +46,8 @@ struct follow {
     struct lines lines[2];
     int64_t started_ms, heard_ms, until_ms, over_ms;
     bool is_timed_out, is_left, has_end, has_failed_start, is_cwd_bad, is_lossy, is_lost;
+    bool has_heard, has_looked;
+    struct str held[2]; /* other names of the files that execd writes the outputs to */
     struct exec_result result;
     struct err late; /* what execd said at the end of the stream */
 };
@@ -128,6 +131,7 @@ static int on_bytes(void *arg, struct str bytes, struct err *e)
     struct follow *f = arg;
 
     f->heard_ms = clock_mono_ms();
+    f->has_heard = true;
     return events_take(&f->events, bytes, on_event, f, e);
 }
 
@@ -213,12 +217,24 @@ static int ask_status(struct follow *f, const struct ctx *ctx, struct err *e)
     return 0;
 }
 
+/* 1: it was paused, and goes on now: what was said to it is heard. */
+static int wake(struct osb_box *b, const struct ctx *ctx)
+{
+    struct ctx own = {.arena = ctx->arena, .deadline_ms = clock_mono_ms() + ASIDE_MS};
+    struct err ignored = {0};
+
+    return osb_explain(b, &own, &ignored) > 0 ? 1 : 0;
+}
+
 static int doubt(struct follow *f, struct err *e)
 {
     struct ctx ctx = aside(f);
     struct err why = {0};
-    int rc = f->id[0] != '\0' ? ask_status(f, &ctx, &why) : -1;
+    int rc = wake(f->box, f->ctx);
 
+    if (rc == 0) {
+        rc = f->id[0] != '\0' ? ask_status(f, &ctx, &why) : -1;
+    }
     f->heard_ms = clock_mono_ms();
     if (rc > 0) {
         return 0;
@@ -257,6 +273,11 @@ static int on_tick(void *arg, struct err *e)
     if (clock_mono_ms() - f->heard_ms > STALL_MS) {
         return doubt(f, e);
     }
+    /* One that is paused takes connections, and says nothing. */
+    if (!f->has_heard && !f->has_looked && is_reached(f->started_ms + DEAF_MS)) {
+        f->has_looked = true;
+        f->heard_ms = wake(f->box, f->ctx) > 0 ? clock_mono_ms() : f->heard_ms;
+    }
     osb_use(f->box, f->ctx);
     return 0;
 }
@@ -286,21 +307,71 @@ static int on_rest(void *arg, struct str bytes, struct err *e)
     return 0;
 }
 
+/* execd may remove its files as soon as the command has ended: while it runs they get other names. */
+static void hold_outputs(struct follow *f)
+{
+    struct ctx ctx = aside(f);
+    struct buf text own_buf = {0}, said own_buf = {0};
+    struct err ignored;
+    int status = 0;
+
+    buf_init(&text, 4096);
+    buf_init(&said, 8192);
+    script_hold(f->mark, &text);
+    if (osb_run(f->box, &ctx, NULL, buf_str(&text), &said, &status, &ignored) < 0 || status != 0) {
+        return;
+    }
+    struct str rest = buf_str(&said);
+    for (int i = 0; i < 2; i++) {
+        f->held[i] = arena_str(f->ctx->arena, str_cut(rest, '\n', &rest));
+    }
+}
+
+static void release_outputs(struct follow *f)
+{
+    struct buf text own_buf = {0};
+    int status = 0;
+
+    if (f->held[0].len == 0) {
+        return;
+    }
+    buf_init(&text, 16384);
+    buf_add(&text, S("rm -f --"));
+    for (int i = 0; i < 2; i++) {
+        buf_addc(&text, ' ');
+        buf_add_quoted(&text, f->held[i]);
+    }
+    (void)!run_aside(f, buf_str(&text), &status);
+}
+
+static int fail_cut(const struct follow *f, struct err *e)
+{
+    return err_set(e, ERR_UNREACHABLE,
+                   "the connection was lost while the command ran; it has ended (%s %d), but what "
+                   "it printed since then is not known",
+                   f->result.end == EXEC_EXITED ? "exit status" : "signal", f->result.code);
+}
+
 static int fetch_rest(struct follow *f, struct err *e)
 {
     static const char *const names[] = {"stdout", "stderr"};
 
-    for (int i = 0; i < 2 && !f->is_lossy; i++) {
+    for (int i = 0; i < 2; i++) {
         struct rest r = {.follow = f, .from = (enum stream)i};
-        struct str path = arena_printf(f->ctx->arena, "/tmp/%s.%s", f->id, names[i]);
-        struct err why = {0};
+        struct str path = f->held[i].len > 0
+                              ? f->held[i]
+                              : arena_printf(f->ctx->arena, "/tmp/%s.%s", f->id, names[i]);
 
-        /* Where execd keeps no such files, what came is what there is. */
+        if (f->lines[i].is_over) {
+            continue;
+        }
+        /* Bytes that were no text came as others: nobody knows how many there were. */
+        if (f->is_lossy) {
+            return fail_cut(f, e);
+        }
         if (osb_download(f->box, f->ctx, path, (int64_t)f->lines[i].n_raw, INT64_MAX, on_rest, &r,
-                         &why) < 0 &&
-            why.kind != ERR_NOT_FOUND) {
-            *e = why;
-            return -1;
+                         e) < 0) {
+            return e->kind == ERR_NOT_FOUND ? fail_cut(f, e) : -1;
         }
     }
     return 0;
@@ -311,6 +382,7 @@ static int recover(struct follow *f, struct err *e)
 {
     int64_t give_up_ms = clock_mono_ms() + RECOVER_MS;
     struct err why = *e;
+    bool has_tried = false;
 
     if (f->id[0] == '\0') {
         return -1;
@@ -319,9 +391,15 @@ static int recover(struct follow *f, struct err *e)
         int rc = ask_status(f, f->ctx, e);
 
         if (rc == 0) {
-            return fetch_rest(f, e);
+            rc = fetch_rest(f, e);
+            release_outputs(f);
+            return rc;
         }
         if (rc > 0) {
+            if (!has_tried) {
+                hold_outputs(f);
+                has_tried = true;
+            }
             give_up_ms = clock_mono_ms() + RECOVER_MS;
         } else if (e->kind != ERR_UNREACHABLE || clock_mono_ms() > give_up_ms) {
             *e = e->kind == ERR_UNREACHABLE ? why : *e;
@@ -552,8 +630,11 @@ struct raw {
     struct events events;
     struct lines lines;
     struct buf *out;
+    struct osb_box *box;
+    const struct ctx *ctx;
+    int64_t started_ms;
     int status;
-    bool has_end;
+    bool has_end, has_heard, has_looked;
     struct err late;
 };
 
@@ -589,7 +670,20 @@ static int raw_bytes(void *arg, struct str bytes, struct err *e)
 {
     struct raw *r = arg;
 
+    r->has_heard = true;
     return events_take(&r->events, bytes, raw_event, r, e);
+}
+
+static int raw_tick(void *arg, struct err *e)
+{
+    struct raw *r = arg;
+
+    (void)e;
+    if (!r->has_heard && !r->has_looked && is_reached(r->started_ms + DEAF_MS)) {
+        r->has_looked = true;
+        (void)wake(r->box, r->ctx);
+    }
+    return 0;
 }
 
 static void raw_fini(struct raw *r)
@@ -601,7 +695,8 @@ int osb_run(struct osb_box *b, const struct ctx *ctx, const struct way *way, str
             struct buf *out, int *status, struct err *e)
 {
     struct osb_provider *p = osb_of(b->box.provider);
-    struct raw raw CLEANUP(raw_fini) = {.out = out};
+    struct raw raw CLEANUP(raw_fini) = {
+        .out = out, .box = b, .ctx = ctx, .started_ms = clock_mono_ms()};
     struct web_req req = {.receive = raw_bytes, .arg = &raw, .silence_ms = STALL_MS};
     struct web_resp resp own_resp;
     struct buf body own_buf = {0};
@@ -618,6 +713,8 @@ int osb_run(struct osb_box *b, const struct ctx *ctx, const struct way *way, str
         osb_request(p, ctx, way, "POST", S("/command"), &req);
         rc = web_do(p->web, ctx, &req, &resp, e);
     } else {
+        req.tick = raw_tick;
+        req.tick_ms = TICK_MS;
         rc = osb_execd(b, ctx, "POST", S("/command"), &req, &resp, e);
     }
     if (rc < 0) {

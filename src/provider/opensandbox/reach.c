@@ -26,6 +26,7 @@
 #define RENEW_WAIT_MS  10000
 #define SAFE_SILENCE   20000
 #define TRIES          3
+#define TOKEN_HEADER   "X-EXECD-ACCESS-TOKEN"
 #define PROXY_TRIES    50
 #define PROXY_GAP_MS   100
 
@@ -207,6 +208,18 @@ static void add_header(struct way *w, struct str line)
     }
 }
 
+static bool has_header(const struct way *w, struct str name)
+{
+    for (size_t i = 0; i < w->n_headers; i++) {
+        struct str value;
+
+        if (str_eq_nocase(str_cut(str_from(w->headers[i]), ':', &value), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void add_way(struct search *s, struct str where, const struct osb_endpoint *endpoint,
                     bool is_proxy)
 {
@@ -241,9 +254,11 @@ static void add_token(struct search *s)
         return;
     }
     osb_token(s->provider, str_from(own_id), token);
-    (void)snprintf(line, sizeof(line), "X-EXECD-ACCESS-TOKEN: %s", token);
+    (void)snprintf(line, sizeof(line), TOKEN_HEADER ": %s", token);
     for (size_t i = 0; i < s->n; i++) {
-        add_header(&s->ways[i], str_from(line));
+        if (!has_header(&s->ways[i], S(TOKEN_HEADER))) { /* the server's own goes first */
+            add_header(&s->ways[i], str_from(line));
+        }
     }
 }
 

@@ -120,8 +120,10 @@ static void add_end(struct buf *out, const struct script_req *s, bool keeps)
         buf_addf(out,
                  "_ab_k=$HOME/" KEPT_HOME "/%.*s;_ab_d=$PWD;"
                  "_ab_keep(){ (umask 077;mkdir -p \"$_ab_k\";n=$(date +%%s);"
-                 "[ -f \"$_ab_k/started\" ]||{ cp /proc/$$/fd/" OUT_FD " \"$_ab_k/stdout\";"
-                 "cp /proc/$$/fd/" ERR_FD " \"$_ab_k/stderr\";"
+                 "c(){ cp /proc/$$/fd/$2 \"$_ab_k/s\"&&mv -f \"$_ab_k/s\" \"$_ab_k/$1\";};"
+                 "[ ! -L \"$_ab_k/stdout\" ]||c stdout " OUT_FD ";"
+                 "[ ! -L \"$_ab_k/stderr\" ]||c stderr " ERR_FD ";"
+                 "[ -f \"$_ab_k/started\" ]||{ c stdout " OUT_FD ";c stderr " ERR_FD ";"
                  "echo \"%.*s $$ 0\" >\"$_ab_k/job\";"
                  "printf '%%s\\n' \"%.*s 0 $((n-SECONDS)) exec\" \"$_ab_k/stdout\" \"$_ab_d\" ",
                  n, id, n, id, n, id);
@@ -253,6 +255,16 @@ void script_leave(const struct exec_req *req, const char *mark, struct str cwd, 
     buf_add_quoted(out, kept_head(req->command));
     buf_add(out, S(" >\"$k/s\";mv \"$k/s\" \"$k/started\";: >\"$k/left\";"
                    "kill -0 $p||[ -f \"$k/status\" ]||{ rm -rf \"$k\";exit 1;}"));
+}
+
+void script_hold(const char *mark, struct buf *out)
+{
+    add_find(out, mark);
+    buf_addf(out,
+             "[ -n \"$p\" ]||exit 1;h(){ f=$(readlink /proc/$p/fd/$1||readlink /proc/$p/fd/$2)&&"
+             "ln -- \"$f\" \"$f.%s\"&&printf '%%s\\n' \"$f.%s\";};"
+             "h " OUT_FD " 1&&h " ERR_FD " 2",
+             mark, mark);
 }
 
 void script_tidy(struct str id, struct buf *out)

@@ -36,6 +36,9 @@ int script_build(const struct script_req *s, struct buf *out, struct err *e) MUS
 void script_leave(const struct exec_req *req, const char *mark, struct str cwd, struct buf *out);
 /* Removes what was kept. */
 void script_tidy(struct str id, struct buf *out);
+/* Gives the files that the command with this mark prints to a second name each, beside the first,
+ * and prints these: status 0, or it does not run any more. */
+void script_hold(const char *mark, struct buf *out);
 /* Ends all that carries this mark in its environment, in whatever group. */
 void script_kill(const char *mark, struct buf *out);
 
