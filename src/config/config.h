@@ -104,7 +104,7 @@ struct config {
     int64_t open_timeout_s;
     int64_t open_auto_renew, open_delete;
     struct str open_connection; /* "auto", "direct", "proxy" */
-    struct str open_work_dir, open_entrypoint;
+    struct str open_work_dir, open_entrypoint, open_ca_file;
     int64_t open_create_s, open_request_s;
     /* [mirror]: where Python packages come from */
     struct str pypi_index_url;    /* may have a user and a secret; empty: installers' own default */

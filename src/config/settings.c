@@ -229,6 +229,10 @@
       "seconds that making a sandbox there may take, with the pull of its image")                  \
     X("opensandbox.request_timeout", SECONDS, open_request_s, 1, 3600, NO_ZERO, "30",              \
       "ANYBOX_OPENSANDBOX_REQUEST_TIMEOUT", "seconds that the server may take for anything else")  \
+    X("opensandbox.ca_file", PATH, open_ca_file, 0, 4096, NO_ZERO, "",                             \
+      "ANYBOX_OPENSANDBOX_CA_FILE, SSL_CERT_FILE",                                                 \
+      "file with the certificates (PEM) that an https server and its sandboxes are trusted by; "   \
+      "empty: those of this machine")                                                              \
     X("mirror.pypi_index_url", STRING, pypi_index_url, 0, 1500, NO_ZERO, "",                       \
       "ANYBOX_MIRROR_PYPI_INDEX_URL, PIP_INDEX_URL, UV_DEFAULT_INDEX",                             \
       "address of the package index (its /simple/ page) that install_packages_in_sandbox takes "   \

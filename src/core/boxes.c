@@ -208,6 +208,7 @@ static struct provider *open_platform(const struct config *config, struct err *e
         .image = config->open_image,
         .entrypoint = config->open_entrypoint,
         .work_dir = config->open_work_dir,
+        .ca_file = config->open_ca_file,
         .timeout_s = (int32_t)config->open_timeout_s,
         .create_s = (int32_t)config->open_create_s,
         .request_s = (int32_t)config->open_request_s,

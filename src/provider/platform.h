@@ -29,6 +29,7 @@ struct platform {
     struct str image;      /* of a sandbox whose creator names none */
     struct str entrypoint; /* words with commas between them; empty: one that only waits */
     struct str work_dir;   /* where commands begin; made when it is missing */
+    struct str ca_file;    /* what https is trusted by; empty: the machine's own */
     int32_t timeout_s;     /* how long a sandbox lives without use */
     int32_t create_s;      /* how long a create may take, with the pull of an image */
     int32_t request_s;     /* how long the server may say nothing */

@@ -39,6 +39,7 @@ class Quirks:
     silent = False           # no pings
     tidies = False           # as newer ones do: outputs are files of a folder, removed when their command has ended
     proxy_only = False       # the direct address is nobody's
+    plain_sandboxes = False  # only the server is https
     create_delay_s = 0       # a create takes so long, and makes the sandbox at its beginning
     create_answers = True    # or its answer is lost
     refuse_create = None     # (status, body)
@@ -79,7 +80,8 @@ class Sandbox:
     def listen(self):
         with self.lock:
             if self.execd is None:
-                self.execd = Listener(("127.0.0.1", 0), Execd, self)
+                self.execd = Listener(("127.0.0.1", 0), Execd, self,
+                                      None if self.platform.quirks.plain_sandboxes else self.platform.tls)
             return self.execd.server_address[1]
 
     def processes(self):
@@ -193,8 +195,8 @@ class Listener(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, address, handler, owner):
-        self.owner = owner
+    def __init__(self, address, handler, owner, tls=None):
+        self.owner, self.tls = owner, tls
         self.connections = 0
         self.open = set()
         super().__init__(address, handler)
@@ -203,6 +205,8 @@ class Listener(ThreadingHTTPServer):
 
     def get_request(self):
         connection, address = super().get_request()
+        if self.tls:  # the handshake is made by the connection's own thread
+            connection = self.tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.connections += 1
         self.open.add(connection)
@@ -549,6 +553,9 @@ class ExecdRoutes:
             self.end_headers()
             self.wfile.flush()
             left = last - first + 1
+            if self.server.tls:
+                self.connection.sendfile(file, first, left)
+                return None
             while left > 0:
                 sent = os.sendfile(self.connection.fileno(), file.fileno(), first, min(left, 1 << 20))
                 if sent == 0:
@@ -853,7 +860,8 @@ class Lifecycle(Handler, ExecdRoutes):
 class Platform:
     """A running stand-in. `url` is where it answers."""
 
-    def __init__(self, key="sk-test-0123456789"):
+    def __init__(self, key="sk-test-0123456789", tls=None):
+        self.tls = tls  # an ssl.SSLContext: it is https, and so are its sandboxes
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="osb-", dir="/tmp"))
         self.folder.chmod(0o755)
         self.uid = self.gid = None
@@ -870,7 +878,7 @@ class Platform:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             self.dead_port = taken.getsockname()[1]
-        self.server = Listener(("127.0.0.1", 0), Lifecycle, self)
+        self.server = Listener(("127.0.0.1", 0), Lifecycle, self, tls)
         self.port = self.server.server_address[1]
         self.closing = threading.Event()
         self.reaper = threading.Thread(target=self.reap, daemon=True)
@@ -878,7 +886,7 @@ class Platform:
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     def note(self, exchange):
         """Of each kind the first: floods are alike."""
@@ -909,7 +917,7 @@ class Platform:
         self.server.stop()
 
     def restart(self):
-        self.server = Listener(("127.0.0.1", self.port), Lifecycle, self)
+        self.server = Listener(("127.0.0.1", self.port), Lifecycle, self, self.tls)
 
     def close(self):
         self.closing.set()

@@ -4,8 +4,11 @@ import base64
 import contextlib
 import json
 import os
+import shutil
 import socket
 import sqlite3
+import ssl
+import subprocess
 import threading
 import time
 import urllib.error
@@ -171,6 +174,62 @@ def test_through_the_server_where_there_is_no_direct_way(serve, platform):
     assert client.bash("wc -c < f")["stdout"].strip() == "300000"
     assert platform.proxied > 0
     assert all(h.get("open-sandbox-api-key") == platform.key for h in headers_of_execd(platform)[-3:])
+
+
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory):
+    """A folder with a certificate authority of our own, ca.pem, and what it signed for 127.0.0.1."""
+    if not shutil.which("openssl"):
+        pytest.skip("openssl is not installed")
+    folder = tmp_path_factory.mktemp("signed")
+    for words in ("req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca-key.pem -out ca.pem",
+                  "req -newkey rsa:2048 -nodes -subj /CN=server -keyout key.pem -out server.csr",
+                  "x509 -req -in server.csr -CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 2 -extfile names -out cert.pem"):
+        (folder / "names").write_text("subjectAltName=IP:127.0.0.1\n", encoding="ascii")
+        subprocess.run(["openssl", *words.split()], cwd=folder, check=True, capture_output=True)
+    for path in (*folder.parents[:2], folder):
+        path.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def secure(signed, host):
+    """A platform that speaks https; configured, but for who signed it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(signed / "cert.pem", signed / "key.pem")
+    made = opensandbox_server.Platform(tls=context)
+    host.pool.update(OPENSANDBOX_SERVER=made.url + "/v1/", OPEN_SANDBOX_API_KEY=made.key,
+                     OPENSANDBOX_DEFAULT_IMAGE="python:3.12", ANYBOX_SERVER_TOOLSET="all",
+                     ANYBOX_OPENSANDBOX_WORK_DIR=made.nowhere)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["all", "server"])
+def test_https_with_an_authority_of_its_own(secure, signed, host, plain):
+    secure.quirks.plain_sandboxes = plain
+    host.pool["SSL_CERT_FILE"] = str(signed / "ca.pem")
+    client = host.server()
+    client.tool("create_sandbox", name="work")
+    assert client.bash("echo safe")["stdout"] == "safe\n"
+    client.tool("write_remote_file", remote_path="f", content="y" * 300000)
+    assert client.tool("read_remote_file", remote_path="f", max_bytes=1000)["file_size"] == 300000
+    assert len(host.run("exec", "work", "cat", "f").stdout) == 300000
+    got, = client.tool("download_files", sandbox_id="work", paths=["f"])["files"]
+    assert got["size"] == 300000
+    assert fetch(deploy(client, free_port())["url"] + "/x").startswith(b"me /x")
+    assert (secure.proxied > 0) is plain, "sandboxes without https are reached through the server"
+    client.tool("delete_sandbox", sandbox_id="work")
+
+
+def test_a_certificate_that_nobody_trusts_is_a_sentence(secure, host, signed):
+    error = host.server().tool_error("create_sandbox")
+    assert error["code"] == "unreachable" and "opensandbox.ca_file" in error["error"], error
+    error = host.server(env={"ANYBOX_OPENSANDBOX_CA_FILE": str(signed / "names")}).tool_error("create_sandbox")
+    assert "names no file of certificates" in error["error"], error
+    assert not secure.orders
 
 
 # ---- life -----------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ static void free_texts(struct osb_provider *p)
     free(p->image);
     free(p->entrypoint);
     free(p->work_dir);
+    free(p->ca_file);
     free(p);
 }
 
@@ -69,13 +70,14 @@ static struct provider *osb_open(const struct provider_conf *conf, struct err *e
     p->image = copied(given->image);
     p->entrypoint = copied(given->entrypoint);
     p->work_dir = copied(given->work_dir);
+    p->ca_file = copied(given->ca_file);
     p->timeout_s = given->timeout_s > 0 ? given->timeout_s : PLATFORM_TIMEOUT_S;
     p->create_s = given->create_s > 0 ? given->create_s : CREATE_S;
     p->request_s = given->request_s > 0 ? given->request_s : REQUEST_S;
     p->way = given->way;
     p->auto_renew = given->auto_renew;
     p->delete_at_exit = given->delete_at_exit;
-    p->web = web_new();
+    p->web = web_new(p->ca_file);
     if (cancel_init(&p->closing, e) < 0) {
         web_free(p->web);
         free_texts(p);

@@ -26,7 +26,7 @@ struct osb_provider {
     char *name, *state_dir;
     char *base; /* "http://host:port/v1" */
     bool is_https;
-    char *api_key, *image, *entrypoint, *work_dir;
+    char *api_key, *image, *entrypoint, *work_dir, *ca_file;
     int32_t timeout_s, create_s, request_s;
     enum platform_way way;
     bool auto_renew, delete_at_exit;

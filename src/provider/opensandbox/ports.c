@@ -161,6 +161,9 @@ static int connect_far(struct relay *r, const struct ctx *ctx, struct err *e)
     (void)r->lib->easy_setopt(r->easy, CURLOPT_NOSIGNAL, 1L);
     (void)r->lib->easy_setopt(r->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     (void)r->lib->easy_setopt(r->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
+    if (r->provider->ca_file[0] != '\0') {
+        (void)r->lib->easy_setopt(r->easy, CURLOPT_CAINFO, r->provider->ca_file);
+    }
     code = r->lib->easy_perform(r->easy);
     if (code == CURLE_OK) {
         code = r->lib->easy_getinfo(r->easy, CURLINFO_ACTIVESOCKET, &r->socket);

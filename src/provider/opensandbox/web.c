@@ -29,6 +29,7 @@ struct channel {
 };
 
 struct web {
+    const char *ca_file; /* "": the machine's own */
     pthread_mutex_t lock;
     struct list idle;     /* struct channel.link; the last one was used last */
     struct list draining; /* the same, the oldest first */
@@ -104,10 +105,11 @@ static bool has_drained(struct channel *c)
     return c->lib->multi_perform(c->multi, &running) == CURLM_OK && running == 0;
 }
 
-struct web *web_new(void)
+struct web *web_new(const char *ca_file)
 {
     struct web *w = xcalloc(1, sizeof(*w));
 
+    w->ca_file = ca_file;
     (void)pthread_mutex_init(&w->lock, NULL);
     list_init(&w->idle);
     list_init(&w->draining);
@@ -416,6 +418,20 @@ static int wait_more(struct exchange *x, struct err *e)
     return x->req->tick != NULL ? x->req->tick(x->req->arg, e) : 0;
 }
 
+static int fail(const struct exchange *x, CURLcode code, struct err *e)
+{
+    if (code == CURLE_PEER_FAILED_VERIFICATION) {
+        return err_set(e, ERR_UNREACHABLE,
+                       "its certificate is not one that is trusted here: opensandbox.ca_file "
+                       "(SSL_CERT_FILE) names the file of who signed it");
+    }
+    if (code == CURLE_SSL_CACERT_BADFILE) {
+        return err_set(e, ERR_UNREACHABLE,
+                       "opensandbox.ca_file (SSL_CERT_FILE) names no file of certificates (PEM)");
+    }
+    return err_set(e, ERR_UNREACHABLE, "%s", x->channel->lib->easy_strerror(code));
+}
+
 static int conclude(struct exchange *x, CURLcode code, struct err *e)
 {
     const struct curl_library *lib = x->channel->lib;
@@ -434,7 +450,7 @@ static int conclude(struct exchange *x, CURLcode code, struct err *e)
                        (code == CURLE_OPERATION_TIMEDOUT && sent == 0);
     x->resp->not_sent = x->resp->refused || sent == 0;
     x->resp->broken = x->resp->status != 0;
-    return err_set(e, ERR_UNREACHABLE, "%s", lib->easy_strerror(code));
+    return fail(x, code, e);
 }
 
 /* 1: the transfer has ended with *code; 0: it goes on. */
@@ -501,6 +517,9 @@ int web_do(struct web *w, const struct ctx *ctx, const struct web_req *req, stru
     }
     x.channel->now = &x;
     prepare(x.channel, req, arena_cstr(ctx->arena, req->url));
+    if (w->ca_file[0] != '\0') {
+        (void)x.channel->lib->easy_setopt(x.channel->easy, CURLOPT_CAINFO, w->ca_file);
+    }
     (void)x.channel->lib->multi_add_handle(x.channel->multi, x.channel->easy);
     int rc = drive(&x, &is_draining, e);
     if (rc < 0 || x.has_failed) {

@@ -19,7 +19,8 @@
 
 struct web;
 
-struct web *web_new(void);
+/* `ca_file`: what https is trusted by, which must live as long; "": the machine's own. */
+struct web *web_new(const char *ca_file);
 void web_free(struct web *w); /* no call may be under way; NULL is fine */
 
 enum web_take {
