@@ -22,9 +22,10 @@
 #include "watch/legacy.h"
 #include "watch/round.h"
 
-#define HEARTBEAT_S 30
-#define PRUNE_S     (6 * 3600)
-#define LOCK_MS     500
+#define HEARTBEAT_S  30
+#define PRUNE_S      (6 * 3600)
+#define LOCK_MS      500
+#define LOCK_STEP_MS 10
 
 struct daemon {
     const struct services *services;
@@ -81,13 +82,13 @@ int64_t daemon_lock_pid(int fd)
 /* Whoever looks whether there is a watchdog holds it too, for a moment (daemon_start.c). */
 static bool lock(int fd)
 {
-    int64_t last_ms = clock_mono_ms() + LOCK_MS;
+    struct ctx ctx = {.deadline_ms = clock_mono_ms() + LOCK_MS};
+    struct err ignored;
 
     while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-        if (clock_mono_ms() > last_ms) {
+        if (ctx_wait(&ctx, NULL, 0, clock_mono_ms() + LOCK_STEP_MS, &ignored) < 0) {
             return false;
         }
-        (void)poll(NULL, 0, 10);
     }
     return true;
 }
