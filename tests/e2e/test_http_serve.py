@@ -1,5 +1,6 @@
 """`anybox serve` as a program: how it is started, what it prints, what it refuses; and clients
 that are slow, many, or half gone."""
+import contextlib
 import json
 import re
 import resource
@@ -190,7 +191,7 @@ def test_what_is_no_http_ends_the_connection(serve):
                 wire.socket.shutdown(socket.SHUT_WR)
             except OSError:
                 pass
-            assert wire.is_closed(5), junk[:60]
+            assert wire.is_closed(30), junk[:60]
             # 505: the version is not HTTP's, which is the one thing that is told so.
             assert not wire.buffer or re.match(rb"HTTP/1\.[01] (4\d\d|505) ", wire.buffer), wire.buffer
     assert Legacy(served).post(request("ping")).status == 200
@@ -207,7 +208,12 @@ def test_connections_have_their_limit(serve):
     for wire in wires:
         wire.close()
     one_more.close()
-    assert wait_until(lambda: served.send("GET", "/nothing").status == 404)
+
+    def has_room():
+        with contextlib.suppress(ConnectionError, EOFError, TimeoutError):  # it has not seen them leave yet
+            return served.send("GET", "/nothing").status == 404
+
+    assert wait_until(has_room)
 
 
 def test_two_thousand_idle_streams_cost_ten_kilobytes_each(serve):

@@ -167,7 +167,8 @@ def test_large_results_cost_bounded_memory(box):
 # ---- time ---------------------------------------------------------------------------------------
 
 def test_a_time_out_interrupts_and_keeps_the_state(place):
-    answer = run(place, "import time\nn = 7\nprint('before')\ntime.sleep(600)", timeout_s=1)
+    run(place, "import time")  # to start the interpreter takes time, too
+    answer = run(place, "n = 7\nprint('before')\ntime.sleep(600)", timeout_s=3)
     assert (answer["timed_out"], answer["exit_code"], answer["stdout"]) == (True, 124, "before\n")
     assert "[TIMEOUT]" in answer["stderr"] and "time.sleep(600)" in answer["stderr"]
     assert "kept" in answer["note"] and "restarted" not in answer
@@ -177,8 +178,8 @@ def test_a_time_out_interrupts_and_keeps_the_state(place):
 
 
 def test_code_that_does_not_react_is_killed_and_that_is_told(place):
-    answer = run(place, "import signal, time\nn = 7\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(600)",
-                 timeout_s=1)
+    run(place, "import signal, time")
+    answer = run(place, "n = 7\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(600)", timeout_s=3)
     assert (answer["timed_out"], answer["exit_code"], answer["restarted"]) == (True, 124, True)
     assert "fresh" in answer["note"] and "killed" in answer["stderr"]
     assert value(place, "'n' in globals()") == "False"
@@ -212,7 +213,8 @@ def test_calls_run_one_after_the_other(box):
 
 def test_code_that_takes_long_is_left_and_its_end_can_be_had(host, place):
     run(place, "import os, time")
-    slow = slow_server(host, place, 1)
+    slow = slow_server(host, place, 3)
+    slow.bash("true")  # who connects first uses up the window
     left = run(slow, "print('one', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.05)\nprint('two')\n'end'")
     assert left["running"] is True and "exit_code" not in left and left["stdout"] == "one\n"
     busy = slow.tool_error("execute_python_code", code="1")
