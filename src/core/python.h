@@ -2,7 +2,8 @@
  * python.h - code for the Python interpreter of a box, which stays between calls.
  *
  * Theory of operation. A box needs python3 (3.7 or later) and nothing else: the driver travels
- * with us (core/python/, one text by scripts/embed_py.py).
+ * with us (core/python/, one text by scripts/embed_py.py). It brings along what the build's Python has
+ * compiled it to, which any other Python leaves alone (boot.py).
  *
  *   us --- a stream ---> keeper --- a channel, two pipes ---> interpreter
  *   call.py              keep.py                              work.py, show.py

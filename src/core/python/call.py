@@ -2,17 +2,13 @@
 # the keeper where there is none and tells where its socket is. What is read from standard input, if
 # anything is, are frames for the keeper; what that says goes to standard output, as lines of base64: not
 # every provider passes bytes on that are no text. Python 3.7 and its standard library; modules in C only,
-# because each import costs more than the call.
-import sys
-
-# With -c the working folder comes first: a file of the user's would take a module's place.
-if sys.path and sys.path[0] == "":
-    del sys.path[0]
+# because each import costs more than the call. code_of(), KEEP, WORK and SHOW are in its namespace.
 import _socket
 import binascii
 import fcntl
 import os
 import select
+import sys
 
 WHOSE = os.environ.pop("ANYBOX_WHOSE", "")
 NAME = "1-" + "".join(c if c.isalnum() else "_" for c in os.uname().nodename)[:40] + (WHOSE and "-" + WHOSE)
@@ -85,8 +81,8 @@ def keep(listener, folder):
         os.dup2(null, fd)
     os.close(null)
     try:
-        exec(compile(KEEP, "<anybox>", "exec"), {
-            "listener": listener, "place": (folder, NAME), "WORK": WORK, "SHOW": SHOW})
+        exec(code_of("keep", KEEP), {"listener": listener, "place": (folder, NAME), "code_of": code_of,
+                                     "WORK": WORK, "SHOW": SHOW})
     finally:
         os._exit(0)
 

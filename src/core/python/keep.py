@@ -1,7 +1,7 @@
 # keep.py - the keeper: owns the interpreter of a box, a process of its own that runs the code;
 # takes calls from a unix socket, one after the other, passes on what is printed, keeps the time,
 # and tells how it ended, whatever the code did to its process. No code of anybody runs in here, so
-# a fresh interpreter is a fork away. `listener`, `place`, WORK and SHOW are in its namespace.
+# a fresh interpreter is a fork away. `listener`, `place`, code_of(), WORK and SHOW are in its namespace.
 import _signal
 import _socket
 import os
@@ -19,6 +19,7 @@ FRAME_MAX = 8 << 20
 BEHIND = 256 << 10  # of a client that does not read: the code waits
 DRAIN = 4 << 20  # what lies in the pipes at the end
 PART = 1 << 16
+BOTH = select.POLLIN | select.POLLOUT
 
 
 def frame(kind, data):
@@ -52,6 +53,8 @@ class Spool:
             del self.tail[:-SPOOL_TAIL]
 
     def frames(self, kind):
+        if not self.head:
+            return []
         out = [frame(kind, bytes(self.head[i:i + PART])) for i in range(0, len(self.head), PART)]
         if self.lost:
             out.append(frame(b"L", kind + b"%d" % self.lost))
@@ -63,7 +66,7 @@ class Spool:
 class Client:
     def __init__(self, sock):
         sock.setblocking(False)
-        self.sock, self.got, self.out = sock, bytearray(), bytearray()
+        self.sock, self.fd, self.got, self.out = sock, sock.fileno(), bytearray(), bytearray()
         self.heard = self.told = time.monotonic()
         self.call = None
         self.closing = self.dead = self.holds = False
@@ -86,8 +89,10 @@ class Client:
 
 
 class Call:
-    def __init__(self, client, order, code):
-        self.client, self.code = client, code
+    def __init__(self, client, payload):
+        head, _, code = payload.partition(b"\n\n")
+        order = dict(line.partition(b"=")[::2] for line in head.split(b"\n"))
+        self.client, self.payload, self.has_code = client, payload, bool(code)
         self.token = order[b"token"][:32].ljust(32, b"0")
         self.reset = order.get(b"reset") == b"1"
         self.collect = order.get(b"collect") == b"1"
@@ -95,7 +100,6 @@ class Call:
         self.timeout = int(order.get(b"timeout_ms", 0)) / 1000
         self.window = int(order.get(b"window_ms", 0)) / 1000
         self.asked = time.monotonic()
-        self.order = order
         self.began = None
         self.interrupted = None  # when
         self.cancelled = self.killed = self.is_first = False
@@ -121,7 +125,7 @@ class Interpreter:
                 os._exit(70)
         theirs.close()
         ours.setblocking(False)
-        self.channel, self.got, self.out = ours, bytearray(), bytearray()
+        self.channel, self.fd, self.got, self.out = ours, ours.fileno(), bytearray(), bytearray()
         self.pipes = [pipe[0] for pipe in pipes]
         for pipe in pipes:
             os.close(pipe[1])
@@ -147,7 +151,7 @@ class Interpreter:
         mine = theirs.detach()
         for fd in keeper.descriptors() + [ours.detach()] + [fd for pipe in pipes for fd in pipe]:
             os.close(fd)
-        exec(WORK_CODE, {"channel": mine, "SHOW": SHOW, "VENDOR": "<anybox>"})
+        exec(WORK_CODE, {"channel": mine, "code_of": code_of, "SHOW": SHOW, "VENDOR": "<anybox>"})
 
     def send(self, data):
         self.out += data
@@ -194,6 +198,7 @@ class Keeper:
         self.kept = None  # frames of a call that was left, and has ended
         self.spools = (Spool(), Spool())
         self.used = time.monotonic()
+        self.poller, self.polled = None, None  # who is listened to
         self.wake = os.pipe()
         for fd in self.wake:
             os.set_blocking(fd, False)
@@ -318,7 +323,7 @@ class Keeper:
     def begin(self, call, now):
         if call.reset and self.interpreter is not None and self.interpreter.calls:
             self.end_interpreter()
-        if call.reset or call.code:
+        if call.reset or call.has_code:
             self.kept = None
         if self.interpreter is None:
             try:
@@ -331,8 +336,8 @@ class Keeper:
         call.began = now
         self.current = call
         call.client.say(*self.spools[0].frames(b"O"), *self.spools[1].frames(b"E"))
-        head = b"".join(b"%s=%s\n" % pair for pair in call.order.items())
-        self.interpreter.send(frame(b"C", head + b"\n" + call.code))
+        self.interpreter.send(frame(b"C", call.payload))
+        call.payload = None
 
     def take(self, call):
         """A call that only asks for the end of one that was left."""
@@ -353,6 +358,8 @@ class Keeper:
 
     def next_call(self, now):
         """What can begin, does."""
+        if not self.queue:
+            return
         for call in [c for c in self.queue if c.collect]:
             if self.take(call):
                 self.queue.remove(call)
@@ -402,9 +409,7 @@ class Keeper:
     # ---- clients -----------------------------------------------------------------------
 
     def ordered(self, client, payload):
-        head, _, code = payload.partition(b"\n\n")
-        order = dict(line.partition(b"=")[::2] for line in head.split(b"\n"))
-        client.call = Call(client, order, code)
+        client.call = Call(client, payload)
         self.queue.append(client.call)
 
     def cancel(self, call):
@@ -472,22 +477,29 @@ class Keeper:
         except OSError:
             pass
 
-    def poll(self, now):
-        p = select.poll()
-        p.register(self.listener.fileno(), select.POLLIN)
-        p.register(self.wake[0], select.POLLIN)
+    def watched(self):
+        """{descriptor: events}"""
+        fds = {self.listener.fileno(): select.POLLIN, self.wake[0]: select.POLLIN}
         for client in self.clients:
-            p.register(client.sock.fileno(), select.POLLIN | (select.POLLOUT if client.out else 0))
+            fds[client.fd] = BOTH if client.out else select.POLLIN
         i = self.interpreter
         if i is not None:
             if not i.deaf:
-                p.register(i.channel.fileno(), select.POLLIN | (select.POLLOUT if i.out else 0))
+                fds[i.fd] = BOTH if i.out else select.POLLIN
             client = self.listening()
             if client is None or len(client.out) < BEHIND:
                 for fd, ended in zip(i.pipes, i.ended):
                     if not ended:
-                        p.register(fd, select.POLLIN)
-        return dict(p.poll(self.wait(now) * 1000))
+                        fds[fd] = select.POLLIN
+        return fds
+
+    def poll(self, now):
+        fds = self.watched()
+        if fds != self.polled:
+            self.poller, self.polled = select.poll(), fds
+            for fd, events in fds.items():
+                self.poller.register(fd, events)
+        return dict(self.poller.poll(self.wait(now) * 1000))
 
     def wait(self, now):
         call, times = self.current, [now + ALIVE]
@@ -508,11 +520,13 @@ class Keeper:
         if i is not None:
             if any(fd in ready for fd in i.pipes):
                 self.read_pipes(PART)
-            if i.channel.fileno() in ready:
+            if i.fd in ready:
                 i.flush()
                 self.hear()
         for client in list(self.clients):
-            events = ready.get(client.sock.fileno(), 0)
+            events = ready.get(client.fd)
+            if not events:
+                continue
             try:
                 if events & select.POLLOUT:
                     client.flush()
@@ -523,7 +537,9 @@ class Keeper:
         if self.listener.fileno() in ready:
             self.accept()
         now = time.monotonic()
-        if self.interpreter is not None and self.interpreter.has_ended():
+        i = self.interpreter
+        # An end makes itself known by a signal; each long wait looks, too.
+        if i is not None and (self.wake[0] in ready or i.deaf or not ready) and i.has_ended():
             self.died()
         self.watch_call(now)
         self.watch_queue(now)
@@ -545,5 +561,5 @@ class Keeper:
 
 os.closerange(3, listener.fileno())
 os.closerange(listener.fileno() + 1, 1024)
-WORK_CODE = compile(WORK, "<anybox>", "exec")
+WORK_CODE = code_of("work", WORK)
 Keeper(listener).run()

@@ -1,6 +1,6 @@
 # work.py - the interpreter: runs the code of each call in one namespace and tells what came of it.
-# `channel` (a descriptor), SHOW (source for what is seldom needed) and VENDOR (the name of our own
-# sources in tracebacks) are in its namespace.
+# `channel` (a descriptor), SHOW (source for what is seldom needed), code_of() and VENDOR (the name of our
+# own sources in tracebacks) are in its namespace.
 import _ast
 import _signal
 import _socket
@@ -18,20 +18,15 @@ def frame(kind, data):
     return (len(data) + 1).to_bytes(4, "big") + kind + data
 
 
-def read_exactly(n):
-    parts = []
-    while n > 0:
-        part = wire.recv(min(n, 1 << 20))
+def read_call():
+    got, size = b"", 4
+    while len(got) < size:
+        part = wire.recv(1 << 16)  # one call comes after the answer to another: nothing is behind it
         if not part:
             os._exit(0)  # the keeper has gone
-        parts.append(part)
-        n -= len(part)
-    return b"".join(parts)
-
-
-def read_call():
-    size = int.from_bytes(read_exactly(4), "big")
-    head, _, code = read_exactly(size)[1:].partition(b"\n\n")
+        got += part
+        size = 4 + int.from_bytes(got[:4], "big")
+    head, _, code = got[5:].partition(b"\n\n")
     return dict(line.partition(b"=")[::2] for line in head.split(b"\n")), code
 
 
@@ -82,7 +77,7 @@ def show():
     """What only some calls need is compiled by the first that does."""
     if State.show is None:
         State.show = {"VENDOR": VENDOR, "library": library, "work": work, "sources": sources}
-        exec(compile(SHOW, VENDOR, "exec"), State.show)
+        exec(code_of("show", SHOW), State.show)
     return State.show
 
 
