@@ -192,7 +192,7 @@ class Host:
         self.clients.append(client)
         return client
 
-    def run(self, *args, env=None, timeout=60, text=True, program=None, **more):
+    def run(self, *args, env=None, timeout=120, text=True, program=None, **more):
         """The command line, to its end. The standard input is empty unless given."""
         if "input" not in more:
             more.setdefault("stdin", subprocess.DEVNULL)
@@ -345,6 +345,19 @@ def is_running(pid):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def children(pid):
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def links(pid):
+    """What a process has open, by number. What comes and goes meanwhile may be missing."""
+    found = {}
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            found[int(fd)] = os.readlink(f"/proc/{pid}/fd/{fd}")
+    return found
 
 
 def free_port():

@@ -115,18 +115,18 @@ class McpClient:
 
     # ---- request and wait --------------------------------------------------
 
-    def result(self, method, params=None, timeout=60, **more):
+    def result(self, method, params=None, timeout=120, **more):
         message = self.request(method, params, **more).result(timeout)
         if "error" in message:
             raise RpcFailed(message["error"])
         return message["result"]
 
-    def error(self, method, params=None, timeout=60, **more):
+    def error(self, method, params=None, timeout=120, **more):
         message = self.request(method, params, **more).result(timeout)
         assert "error" in message, f"{method} was to fail but answered {message}"
         return message["error"]
 
-    def initialize(self, version="2025-11-25", timeout=60):
+    def initialize(self, version="2025-11-25", timeout=120):
         self.server = self.result("initialize", {
             "protocolVersion": version, "capabilities": self.capabilities,
             "clientInfo": {"name": "anybox-tests", "version": "1"}}, timeout)
@@ -137,7 +137,7 @@ class McpClient:
     def start_tool(self, name, arguments=None, **more):
         return self.request("tools/call", {"name": name, "arguments": arguments or {}}, **more)
 
-    def finish_tool(self, future, timeout=60):
+    def finish_tool(self, future, timeout=120):
         """The JSON in the answer's one text block; ToolFailed for isError."""
         message = future.result(timeout)
         if "error" in message:
@@ -149,7 +149,7 @@ class McpClient:
             raise ToolFailed(answer, blocks[0]["text"])
         return answer
 
-    def tool(self, name, _timeout=60, /, **arguments):
+    def tool(self, name, _timeout=120, /, **arguments):
         future = self.start_tool(name, arguments)
         for _ in range(10):
             result = future.result(_timeout).get("result", {})
@@ -170,7 +170,7 @@ class McpClient:
             "name": name, "arguments": arguments, "inputResponses": answers,
             "requestState": result["requestState"]})
 
-    def tool_error(self, name, _timeout=60, /, **arguments):
+    def tool_error(self, name, _timeout=120, /, **arguments):
         """The {"error", "code"} of a call that has to fail."""
         try:
             answer = self.tool(name, _timeout, **arguments)
@@ -180,7 +180,7 @@ class McpClient:
             return failed.answer
         raise AssertionError(f"{name}({arguments}) was to fail but answered {answer}")
 
-    def bash(self, command, _timeout=60, /, **arguments):
+    def bash(self, command, _timeout=120, /, **arguments):
         return self.tool("exec_bash", _timeout, command=command, **arguments)
 
     # ---- in ----------------------------------------------------------------
@@ -235,7 +235,7 @@ class McpClient:
         if message.get("result", True) is not None:
             self.send(message)
 
-    def wait_for(self, what, timeout=60):
+    def wait_for(self, what, timeout=120):
         """Waits until what() is true; what() looks at lines, notifications, answers."""
         with self._changed:
             assert self._changed.wait_for(what, timeout), "the server did not send what was expected"

@@ -23,7 +23,7 @@ import agent_client
 from agent_client import (APPEND, ATTACH, CHUNK, DETACH, EXEC, FAIL, KILL, NEW, OK, PARENTS, STATE,
                           TASK, USAGE, WRITE, Box, Failed, Fields, failed, frame, names, text, u8,
                           u32, u64)
-from host import FIRST_SUBUID, Tier
+from host import FIRST_SUBUID, Tier, children, is_running
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -762,19 +762,15 @@ while time.time() < end:
             other.close()
 
 
-def children(pid):
-    return set(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-
-
 def test_the_process_kept_ready_may_be_stopped_or_killed(box):
     """PID 1 keeps a forked process for the next command. To the payload it is any other."""
     assert box.run(["true"]).code == 0
     for sig in "STOP", "KILL", "TERM", "STOP":
         time.sleep(0.05)  # for the next one to be made
-        before = children(box.pid)
+        before = set(children(box.pid))
         assert box.sh(f"kill -{sig} -1; echo on").out == b"on\n"
         if sig != "STOP":  # one that is about to die would take the next command with it
-            wait_for(lambda: not before & children(box.pid))
+            wait_for(lambda: not before & set(children(box.pid)))  # noqa: B023
         for _ in range(3):
             assert box.sh("echo hi; id -u").out == b"hi\n1000\n"
     assert box.usage()["processes"] == 0
@@ -958,8 +954,7 @@ def test_when_pid_1_is_killed_everything_goes(box):
     assert len(pids) >= 3
     os.kill(box.pid, signal.SIGKILL)
     box.wait_gone()
-    wait_for(lambda: not [p for p in pids if os.path.exists(f"/proc/{p}") and
-                          "Z" not in open(f"/proc/{p}/stat").read().rsplit(")")[1][:3]])
+    wait_for(lambda: not any(map(is_running, pids)))
     with pytest.raises(OSError):
         box.connect()
     assert box.ended() == ""

@@ -11,7 +11,7 @@ import threading
 
 import agent_client
 import pytest
-from host import is_running, parent, pid_inside, wait_until
+from host import is_running, links, parent, pid_inside, wait_until
 
 pytestmark = pytest.mark.every_tier
 NO_POOL = {"ANYBOX_LOCAL_POOL": "0"}
@@ -30,16 +30,6 @@ def with_maker(host):
 
 def inits(host):
     return {pid for pid in host.install.box_inits() if pid_inside(pid) == 1}
-
-
-def links(pid):
-    found = {}
-    for fd in os.listdir(f"/proc/{pid}/fd"):
-        try:
-            found[int(fd)] = os.readlink(f"/proc/{pid}/fd/{fd}")
-        except OSError:
-            pass
-    return found
 
 
 def test_all_plain_boxes_of_a_server_have_one_maker(host):

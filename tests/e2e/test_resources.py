@@ -81,7 +81,7 @@ def test_logs_of_a_task_by_its_name_and_its_id(client):
     client.tool("create_sandbox", name="one")
     task = client.tool("exec_bash_background", command="echo out of the task; sleep 600", session_name="my job")
     name = urllib.parse.quote(task["tmux_session"])
-    client.tool("check_background_task", task_id=task["task_id"], wait_s=30, until="out of")
+    client.tool("check_background_task", task_id=task["task_id"], wait_s=30, until="out of", **{"from": 0})
     for word in (name, task["task_id"]):
         assert "out of the task" in read(client, f"sandbox://one/logs?task={word}")["text"]
     assert f"== task {task['task_id']}" in read(client, "sandbox://one/logs")["text"]

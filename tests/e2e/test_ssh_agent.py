@@ -111,8 +111,8 @@ def test_an_upgrade_has_its_own_agent_at_once_and_what_nobody_uses_goes(host, wo
         os.utime(place, (0, 0))  # long ago
     _, third_agent = start_version(3)
     third = third_agent()
-    wait_until(lambda: set(map(str, agents(fresh.cache))) == {second, third})
-    assert len(list(fresh.cache.glob("at-*"))) == 2
+    assert wait_until(lambda: set(map(str, agents(fresh.cache))) == {second, third})
+    assert wait_until(lambda: len(list(fresh.cache.glob("at-*"))) == 2)
     assert new_agent() == second
 
 
@@ -257,8 +257,9 @@ def test_doctor_tells_which_way_and_why(host, world, fresh, mounted):
 def running(client, world, name):
     """A command that writes a line when it begins and ends when it may."""
     call = client.start_tool("exec_bash", {
-        "command": f"echo begun >> {name}; echo part; while [ ! -e {name}.go ]; do sleep 0.05; done; echo rest"})
-    wait_until(lambda: (world.user.home / name).exists())
+        "command": f"echo part; echo begun >> {name}; while [ ! -e {name}.go ]; do sleep 0.05; done; echo rest"})
+    assert wait_until(lambda: (world.user.home / name).exists())
+    client.bash("true")  # it comes behind what was printed
     return call
 
 
@@ -329,7 +330,7 @@ def test_max_sessions_1_is_enough(host, world):
     began = time.monotonic()
     calls = [client.start_tool("exec_bash", {"command": f"sleep 1; echo {i}"}) for i in range(64)]
     assert [client.finish_tool(c)["stdout"] for c in calls] == [f"{i}\n" for i in range(64)]
-    assert time.monotonic() - began < 30 and proxy.accepted == before
+    assert time.monotonic() - began < 60 and proxy.accepted == before  # of 64, one after the other
 
 
 def test_a_flood_stalls_nobody(host, world):

@@ -11,7 +11,7 @@ import pytest
 import ssh_servers
 import trees
 from http_server import OTHER, HttpServer
-from host import command_line, is_running, pid_inside, wait_until
+from host import command_line, is_running, links, pid_inside, wait_until
 from mcp_client import ToolFailed
 
 POOL = 0
@@ -97,9 +97,7 @@ def workers(host):
 
 def streams(pid):
     """The pipes and sockets that a process holds."""
-    folder = f"/proc/{pid}/fd"
-    found = {os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder)}
-    return {f for f in found if f.startswith(("pipe:", "socket:"))}
+    return {f for f in links(pid).values() if f.startswith(("pipe:", "socket:"))}
 
 
 def has_agent(request):
