@@ -8,6 +8,8 @@
 #include "store/db.h"
 #include "store/watch_sql.h"
 
+#define DUE_BYTES ((size_t)16 << 20) /* of due deliveries: from there on no more are read at once */
+
 static int64_t now_s(void)
 {
     return clock_wall_ms() / 1000;
@@ -74,13 +76,13 @@ static int prepare_events(struct store *s, const struct str *owner, int64_t watc
 {
     static const char of_watch[] =
         "SELECT id, watch_id, type, summary, payload, created_s FROM watch_events "
-        "WHERE watch_id = ?1 AND (?2 IS NULL OR owner = ?2) ORDER BY id DESC LIMIT ?3";
+        "WHERE watch_id = ?1 AND (?2 IS NULL OR owner = ?2) AND id < ?4 ORDER BY id DESC LIMIT ?3";
     static const char of_owner[] =
         "SELECT id, watch_id, type, summary, payload, created_s FROM watch_events "
-        "WHERE owner = ?2 ORDER BY id DESC LIMIT ?3";
+        "WHERE owner = ?2 AND id < ?4 ORDER BY id DESC LIMIT ?3";
     static const char of_all[] =
         "SELECT id, watch_id, type, summary, payload, created_s FROM watch_events "
-        "ORDER BY id DESC LIMIT ?3";
+        "WHERE id < ?4 ORDER BY id DESC LIMIT ?3";
     const char *sql = watch_id > 0 ? of_watch : owner != NULL ? of_owner : of_all;
 
     if (db_prepare(s, sql, stmt, e) < 0) {
@@ -95,8 +97,14 @@ static int prepare_events(struct store *s, const struct str *owner, int64_t watc
     return 0;
 }
 
+struct event_page { /* as struct watch_page */
+    struct watch_event_row rows[STORE_PAGE];
+    int n, max;
+    int64_t last_id;
+};
+
 static int read_events(struct store *s, struct arena *a, const struct str *owner, int64_t watch_id,
-                       int max, struct watch_event_row *rows, int *n, struct err *e)
+                       struct event_page *page, struct err *e)
 {
     LOCKED(&s->lock);
     sqlite3_stmt *stmt own_stmt = NULL;
@@ -105,25 +113,33 @@ static int read_events(struct store *s, struct arena *a, const struct str *owner
     if (db_open(s, e) < 0 || prepare_events(s, owner, watch_id, &stmt, e) < 0) {
         return -1;
     }
-    db_bind_int(stmt, 3, max);
-    for (rc = db_step(s, stmt, e); rc > 0 && *n < max; rc = db_step(s, stmt, e)) {
-        rows[(*n)++] = read_event(stmt, a, 0);
+    db_bind_int(stmt, 3, page->max);
+    db_bind_int(stmt, 4, page->last_id);
+    page->n = 0;
+    for (rc = db_step(s, stmt, e); rc > 0 && page->n < page->max; rc = db_step(s, stmt, e)) {
+        page->rows[page->n] = read_event(stmt, a, 0);
+        page->last_id = page->rows[page->n++].id;
     }
     return rc < 0 ? -1 : 0;
 }
 
-int store_each_event(struct store *s, struct arena *a, const struct str *owner, int64_t watch_id,
-                     int max, watch_event_fn *each, void *arg, struct err *e)
+int store_each_event(struct store *s, const struct str *owner, int64_t watch_id, int max,
+                     watch_event_fn *each, void *arg, struct err *e)
 {
-    struct watch_event_row *rows = arena_alloc(a, (size_t)max, sizeof(*rows));
-    int n = 0;
+    struct event_page page = {.last_id = INT64_MAX, .n = STORE_PAGE};
 
-    if (read_events(s, a, owner, watch_id, max, rows, &n, e) < 0) {
-        return -1;
-    }
-    for (int i = 0; i < n; i++) {
-        if (each(arg, &rows[i], e) < 0) {
+    for (; max > 0 && page.n == STORE_PAGE; max -= page.n) {
+        struct arena a own_arena = {0};
+
+        arena_init(&a, STORE_PAGE_MEMORY);
+        page.max = max < STORE_PAGE ? max : STORE_PAGE;
+        if (read_events(s, &a, owner, watch_id, &page, e) < 0) {
             return -1;
+        }
+        for (int i = 0; i < page.n; i++) {
+            if (each(arg, &page.rows[i], e) < 0) {
+                return -1;
+            }
         }
     }
     return 0;
@@ -152,7 +168,8 @@ static int read_due(struct store *s, struct arena *a, int64_t now, int max,
     db_bind_int(stmt, 1, now);
     db_bind_int(stmt, 2, max);
     db_bind_int(stmt, 3, now + DELIVERY_FAR_S);
-    for (rc = db_step(s, stmt, e); rc > 0 && *n < max; rc = db_step(s, stmt, e)) {
+    for (rc = db_step(s, stmt, e); rc > 0 && *n < max && a->used < DUE_BYTES;
+         rc = db_step(s, stmt, e)) {
         rows[(*n)++] = (struct delivery_row){
             .id = sqlite3_column_int64(stmt, 0),
             .kind = (enum delivery_kind)sqlite3_column_int(stmt, 1),

@@ -197,23 +197,34 @@ int store_get_watch(struct store *s, struct arena *a, const struct str *owner, i
                             (long long)id);
 }
 
-/* Rows of a prepared statement into an array of the arena. */
-static int read_rows(struct store *s, struct arena *a, sqlite3_stmt *stmt, int max,
-                     struct watch_row *rows, int *n, struct err *e)
+/* A row has some hundred KiB where its texts are long, so no more than a page is in memory. The next
+ * page begins behind the last row of this one. */
+struct watch_page {
+    struct watch_row rows[STORE_PAGE];
+    int n, max;
+    int64_t last_check_s, last_id;
+};
+
+static int read_page(struct store *s, struct arena *a, sqlite3_stmt *stmt, struct watch_page *page,
+                     struct err *e)
 {
     int rc;
 
-    for (rc = db_step(s, stmt, e); rc > 0 && *n < max; rc = db_step(s, stmt, e)) {
-        read_row(stmt, a, &rows[(*n)++]);
+    page->n = 0;
+    for (rc = db_step(s, stmt, e); rc > 0 && page->n < page->max; rc = db_step(s, stmt, e)) {
+        struct watch_row *row = &page->rows[page->n++];
+
+        read_row(stmt, a, row);
+        page->last_id = row->id;
+        page->last_check_s = row->memory.next_check_s;
     }
     return rc < 0 ? -1 : 0;
 }
 
-static int tell_rows(const struct watch_row *rows, int n, watch_row_fn *each, void *arg,
-                     struct err *e)
+static int tell_page(const struct watch_page *page, watch_row_fn *each, void *arg, struct err *e)
 {
-    for (int i = 0; i < n; i++) {
-        if (each(arg, &rows[i], e) < 0) {
+    for (int i = 0; i < page->n; i++) {
+        if (each(arg, &page->rows[i], e) < 0) {
             return -1;
         }
     }
@@ -221,7 +232,7 @@ static int tell_rows(const struct watch_row *rows, int n, watch_row_fn *each, vo
 }
 
 static int read_newest(struct store *s, struct arena *a, const struct str *owner, int status,
-                       int max, struct watch_row *rows, int *n, struct err *e)
+                       struct watch_page *page, struct err *e)
 {
     LOCKED(&s->lock);
     sqlite3_stmt *stmt own_stmt = NULL;
@@ -229,7 +240,7 @@ static int read_newest(struct store *s, struct arena *a, const struct str *owner
     if (db_open(s, e) < 0 ||
         db_prepare(s,
                    "SELECT " COLUMNS " FROM watches WHERE (?1 IS NULL OR owner = ?1) "
-                   "AND (?2 < 0 OR status = ?2) ORDER BY id DESC LIMIT ?3",
+                   "AND (?2 < 0 OR status = ?2) AND id < ?4 ORDER BY id DESC LIMIT ?3",
                    &stmt, e) < 0) {
         return -1;
     }
@@ -237,24 +248,30 @@ static int read_newest(struct store *s, struct arena *a, const struct str *owner
         db_bind_str(stmt, 1, *owner);
     }
     db_bind_int(stmt, 2, status);
-    db_bind_int(stmt, 3, max);
-    return read_rows(s, a, stmt, max, rows, n, e);
+    db_bind_int(stmt, 3, page->max);
+    db_bind_int(stmt, 4, page->last_id);
+    return read_page(s, a, stmt, page, e);
 }
 
-int store_each_watch(struct store *s, struct arena *a, const struct str *owner, int status, int max,
+int store_each_watch(struct store *s, const struct str *owner, int status, int max,
                      watch_row_fn *each, void *arg, struct err *e)
 {
-    struct watch_row *rows = arena_alloc(a, (size_t)max, sizeof(*rows));
-    int n = 0;
+    struct watch_page page = {.last_id = INT64_MAX, .n = STORE_PAGE};
 
-    if (read_newest(s, a, owner, status, max, rows, &n, e) < 0) {
-        return -1;
+    for (; max > 0 && page.n == STORE_PAGE; max -= page.n) {
+        struct arena a own_arena = {0};
+
+        arena_init(&a, STORE_PAGE_MEMORY);
+        page.max = max < STORE_PAGE ? max : STORE_PAGE;
+        if (read_newest(s, &a, owner, status, &page, e) < 0 || tell_page(&page, each, arg, e) < 0) {
+            return -1;
+        }
     }
-    return tell_rows(rows, n, each, arg, e);
+    return 0;
 }
 
-static int read_due(struct store *s, struct arena *a, int64_t now_s, int max,
-                    struct watch_row *rows, int *n, struct err *e)
+static int read_due(struct store *s, struct arena *a, int64_t now_s, struct watch_page *page,
+                    struct err *e)
 {
     LOCKED(&s->lock);
     sqlite3_stmt *stmt own_stmt = NULL;
@@ -262,25 +279,33 @@ static int read_due(struct store *s, struct arena *a, int64_t now_s, int max,
     if (db_open(s, e) < 0 ||
         db_prepare(s,
                    "SELECT " COLUMNS " FROM watches WHERE status = 0 AND "
-                   "(next_check_s <= ?1 OR last_checked_s > ?1) ORDER BY next_check_s, id LIMIT ?2",
+                   "(next_check_s <= ?1 OR last_checked_s > ?1) AND (next_check_s, id) > (?3, ?4) "
+                   "ORDER BY next_check_s, id LIMIT ?2",
                    &stmt, e) < 0) {
         return -1;
     }
     db_bind_int(stmt, 1, now_s);
-    db_bind_int(stmt, 2, max);
-    return read_rows(s, a, stmt, max, rows, n, e);
+    db_bind_int(stmt, 2, page->max);
+    db_bind_int(stmt, 3, page->last_check_s);
+    db_bind_int(stmt, 4, page->last_id);
+    return read_page(s, a, stmt, page, e);
 }
 
-int store_due_watches(struct store *s, struct arena *a, int64_t now_s, int max, watch_row_fn *each,
-                      void *arg, struct err *e)
+int store_due_watches(struct store *s, int64_t now_s, int max, watch_row_fn *each, void *arg,
+                      struct err *e)
 {
-    struct watch_row *rows = arena_alloc(a, (size_t)max, sizeof(*rows));
-    int n = 0;
+    struct watch_page page = {.last_check_s = INT64_MIN, .n = STORE_PAGE};
 
-    if (read_due(s, a, now_s, max, rows, &n, e) < 0) {
-        return -1;
+    for (; max > 0 && page.n == STORE_PAGE; max -= page.n) {
+        struct arena a own_arena = {0};
+
+        arena_init(&a, STORE_PAGE_MEMORY);
+        page.max = max < STORE_PAGE ? max : STORE_PAGE;
+        if (read_due(s, &a, now_s, &page, e) < 0 || tell_page(&page, each, arg, e) < 0) {
+            return -1;
+        }
     }
-    return tell_rows(rows, n, each, arg, e);
+    return 0;
 }
 
 int store_count_watches(struct store *s, const struct str *owner, int64_t counts[WATCH_STATUSES],

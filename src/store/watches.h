@@ -115,6 +115,9 @@ struct delivery_row {
     struct str url, command; /* of its watch */
 };
 
+#define STORE_PAGE        16 /* rows that are in memory at a time */
+#define STORE_PAGE_MEMORY ((size_t)256 << 20)
+
 typedef int watch_row_fn(void *arg, const struct watch_row *row, struct err *e);
 typedef int watch_event_fn(void *arg, const struct watch_event_row *row, struct err *e);
 
@@ -124,12 +127,13 @@ int store_add_watch(struct store *s, const struct watch_order *order, struct str
 /* ERR_NOT_FOUND. Without an owner (NULL): whoever it belongs to. */
 int store_get_watch(struct store *s, struct arena *a, const struct str *owner, int64_t id,
                     struct watch_row *out, struct err *e) MUST_CHECK;
-/* The newest first, at most max; status -1: all. Not locked while `each` runs. */
-int store_each_watch(struct store *s, struct arena *a, const struct str *owner, int status, int max,
+/* The newest first, at most max; status -1: all. Not locked while `each` runs, and a row is gone
+ * when that returns. */
+int store_each_watch(struct store *s, const struct str *owner, int status, int max,
                      watch_row_fn *each, void *arg, struct err *e) MUST_CHECK;
-/* Active ones whose time has come, the longest overdue first. */
-int store_due_watches(struct store *s, struct arena *a, int64_t now_s, int max, watch_row_fn *each,
-                      void *arg, struct err *e) MUST_CHECK;
+/* Active ones whose time has come, the longest overdue first; else as store_each_watch(). */
+int store_due_watches(struct store *s, int64_t now_s, int max, watch_row_fn *each, void *arg,
+                      struct err *e) MUST_CHECK;
 int store_count_watches(struct store *s, const struct str *owner, int64_t counts[WATCH_STATUSES],
                         struct err *e) MUST_CHECK;
 
@@ -140,11 +144,12 @@ int store_step_watch(struct store *s, const struct watch_row *seen,
 /* 1; 0 when it was over already. */
 int store_cancel_watch(struct store *s, struct str owner, int64_t id, struct err *e) MUST_CHECK;
 
-/* The newest first; watch_id 0: of all of the owner's watches. */
-int store_each_event(struct store *s, struct arena *a, const struct str *owner, int64_t watch_id,
-                     int max, watch_event_fn *each, void *arg, struct err *e) MUST_CHECK;
+/* The newest first; watch_id 0: of all of the owner's watches. As store_each_watch(). */
+int store_each_event(struct store *s, const struct str *owner, int64_t watch_id, int max,
+                     watch_event_fn *each, void *arg, struct err *e) MUST_CHECK;
 
-/* Deliveries whose time has come, in the order of events; at most max. A time that is further
+/* Deliveries whose time has come, in the order of events; at most max, and fewer where they are
+ * long: then the rest is due still. A time that is further
  * off than DELIVERY_FAR_S was set by a clock that has been set back: it has come, too. */
 #define DELIVERY_FAR_S (24 * 3600)
 typedef int delivery_fn(void *arg, const struct delivery_row *row, struct err *e);

@@ -21,8 +21,8 @@ static int run(struct call *c, const void *given, json_t **out, struct err *e)
     struct watch_row w;
 
     if ((a->id > 0 && watch_get(c, a->id, &w, e) < 0) ||
-        store_each_event(c->services->store, c->ctx->arena, &c->scope->owner, a->id, (int)a->limit,
-                         add, events, e) < 0) {
+        store_each_event(c->services->store, &c->scope->owner, a->id, (int)a->limit, add, events,
+                         e) < 0) {
         return -1;
     }
     *out = json_pack("{s:O}", "events", events);

@@ -42,8 +42,8 @@ static int run(struct call *c, const void *given, json_t **out, struct err *e)
 
     watch_take_over(c);
     if (status_of(c, a->status, &status, e) < 0 ||
-        store_each_watch(c->services->store, c->ctx->arena, &c->scope->owner, status, WATCHES_MAX,
-                         add, watches, e) < 0) {
+        store_each_watch(c->services->store, &c->scope->owner, status, WATCHES_MAX, add, watches,
+                         e) < 0) {
         return -1;
     }
     state = watchdog_answer(c, e);

@@ -47,8 +47,7 @@ static int watches_version(struct call *c, const struct str *values, bool quick,
     (void)values;
     (void)quick;
     buf_add(out, S("watches\n"));
-    return store_each_watch(c->services->store, c->ctx->arena, &c->scope->owner, -1, WATCHES_MAX,
-                            add_row, out, e);
+    return store_each_watch(c->services->store, &c->scope->owner, -1, WATCHES_MAX, add_row, out, e);
 }
 
 const struct resource resource_watches = {

@@ -25,6 +25,7 @@
 #define GROUP_MS       120000
 #define LINE_GUESS     200 /* bytes of a log's line, to know how much of it is asked for */
 #define GROUP_MEMORY   (256u << 20)
+#define ROWS_MEMORY    (64u << 20) /* of it, from where on no more watches are looked at at once */
 #define LOOKS_AT_ONCE  64
 #define TEXTS_AT_ONCE  (24u << 10) /* bytes of their names and checkpoints in one exchange */
 #define SOON_S         2           /* a checkpoint that takes longer does not hold up the others */
@@ -593,7 +594,7 @@ static int take_row(void *arg, const struct watch_row *row, struct err *e)
     struct group *g = group_of(t, &row->order);
 
     (void)e;
-    if (g == NULL) {
+    if (g == NULL || g->arena.used > ROWS_MEMORY) { /* a later turn */
         return 0;
     }
     if (g->n == g->room) {
@@ -623,13 +624,11 @@ static void start_group(struct rounds *r, struct group *g, int *taken)
 
 int rounds_turn(struct rounds *r, int64_t now_s, int *n, struct err *e)
 {
-    struct arena a own_arena = {0};
     struct turn *t own_mem = xcalloc(1, sizeof(*t));
     int rc;
 
-    arena_init(&a, GROUP_MEMORY);
     t->r = r;
-    rc = store_due_watches(r->services->store, &a, now_s, ROUND_MAX, take_row, t, e);
+    rc = store_due_watches(r->services->store, now_s, ROUND_MAX, take_row, t, e);
     for (size_t i = 0; i < t->n_groups; i++) {
         start_group(r, t->groups[i], &t->taken);
     }

@@ -163,8 +163,7 @@ static int events_of(struct place *p, const char *owner, int64_t watch_id)
     struct err e;
     int n = 0;
 
-    assert_ok(store_each_event(p->store, &p->arena, &who, watch_id, 20000, count_event, &n, &e),
-              &e);
+    assert_ok(store_each_event(p->store, &who, watch_id, 20000, count_event, &n, &e), &e);
     return n;
 }
 
@@ -227,11 +226,84 @@ static void due_ones_come_with_the_longest_overdue_first(void **state)
     memory.next_check_s = 9000;
     memory.last_checked_s = 8000; /* later than now: the clock was set back */
     assert_int_equal(store_step_watch(p->store, &c, &memory, &c.words, NULL, 0, &e), 1);
-    assert_ok(store_due_watches(p->store, &p->arena, 499, 10, note_id, &ids, &e), &e);
+    assert_ok(store_due_watches(p->store, 499, 10, note_id, &ids, &e), &e);
     assert_str(buf_str(&ids), S("2 3 "));
     buf_clear(&ids);
-    assert_ok(store_due_watches(p->store, &p->arena, 8500, 1, note_id, &ids, &e), &e);
+    assert_ok(store_due_watches(p->store, 8500, 1, note_id, &ids, &e), &e);
     assert_str(buf_str(&ids), S("2 "));
+}
+
+static int note_watch(void *arg, const struct watch_row *row, struct err *e)
+{
+    assert_int_equal(row->order.metadata.len, 60000);
+    assert_str(row->order.cwd, plain.cwd);
+    return note_id(arg, row, e);
+}
+
+/* Texts of watches are long, so no more than a page of them is in memory. */
+static void many_are_told_in_order_over_all_pages(void **state)
+{
+    struct place *p = *state;
+    struct watch_order order = plain;
+    struct buf long_text own_buf = {0}, ids own_buf = {0}, want own_buf = {0};
+    struct err e;
+    int64_t id;
+
+    buf_init(&long_text, 60000);
+    for (size_t i = 0; i < 60000; i++) {
+        buf_addc(&long_text, 'x');
+    }
+    order.metadata = buf_str(&long_text);
+    buf_init(&ids, 4096);
+    buf_init(&want, 4096);
+    for (int i = 0; i < 3 * STORE_PAGE; i++) {
+        assert_ok(store_add_watch(p->store, &order, S("r"), &id, &e), &e);
+    }
+    for (int i = 3 * STORE_PAGE; i > STORE_PAGE - 2; i--) {
+        buf_addf(&want, "%d ", i);
+    }
+    assert_ok(store_each_watch(p->store, NULL, -1, 2 * STORE_PAGE + 2, note_watch, &ids, &e), &e);
+    assert_str(buf_str(&ids), buf_str(&want));
+    buf_clear(&ids);
+    buf_clear(&want);
+    for (int i = 1; i <= 3 * STORE_PAGE; i++) {
+        buf_addf(&want, "%d ", i);
+    }
+    assert_ok(store_due_watches(p->store, 100, 1000, note_watch, &ids, &e), &e);
+    assert_str(buf_str(&ids), buf_str(&want));
+}
+
+static int note_event(void *arg, const struct watch_event_row *row, struct err *e)
+{
+    (void)e;
+    buf_addf(arg, "%lld ", (long long)row->id);
+    return 0;
+}
+
+static void events_are_told_over_all_pages(void **state)
+{
+    struct place *p = *state;
+    struct buf ids own_buf = {0}, want own_buf = {0};
+    struct str owner = S("");
+    int64_t id = add(p, "");
+    struct err e;
+
+    buf_init(&ids, 4096);
+    buf_init(&want, 4096);
+    for (int i = 0; i < 2 * STORE_PAGE + 1; i++) {
+        struct watch_row seen = get(p, id);
+        struct new_event event = {.type = S("x"), .payload = S("{}")};
+
+        assert_int_equal(step(p, &seen, &event), 1);
+    }
+    for (int i = 2 * STORE_PAGE + 1; i > 0; i--) {
+        buf_addf(&want, "%d ", i);
+    }
+    assert_ok(store_each_event(p->store, &owner, 0, 1000, note_event, &ids, &e), &e);
+    assert_str(buf_str(&ids), buf_str(&want));
+    buf_clear(&ids);
+    assert_ok(store_each_event(p->store, NULL, id, 1000, note_event, &ids, &e), &e);
+    assert_str(buf_str(&ids), buf_str(&want));
 }
 
 static int take_delivery(void *arg, const struct delivery_row *row, struct err *e)
@@ -270,6 +342,38 @@ static void a_delivery_is_owed_until_it_is_done_or_given_up(void **state)
     assert_ok(store_due_deliveries(p->store, &p->arena, 1ll << 40, 10, take_delivery, &got, &e),
               &e);
     assert_int_equal(got.len, 0);
+}
+
+static int count_delivery(void *arg, const struct delivery_row *row, struct err *e)
+{
+    (void)e;
+    assert_true(row->event.payload.len > 0);
+    ++*(int *)arg;
+    return 0;
+}
+
+/* They are all in memory at once. */
+static void long_deliveries_are_read_a_few_at_a_time(void **state)
+{
+    struct place *p = *state;
+    int64_t id = add(p, "");
+    struct buf payload own_buf = {0};
+    struct err e;
+    int n = 0;
+
+    buf_init(&payload, 4u << 20);
+    while (!payload.cut) {
+        buf_add(&payload, S("0123456789abcdef"));
+    }
+    for (int i = 0; i < 7; i++) {
+        struct watch_row seen = get(p, id);
+        struct new_event event = {
+            .type = S("x"), .payload = buf_str(&payload), .owes = {[DELIVERY_FILE] = true}};
+
+        assert_int_equal(step(p, &seen, &event), 1);
+    }
+    assert_ok(store_due_deliveries(p->store, &p->arena, 100, 64, count_delivery, &n, &e), &e);
+    assert_in_range(n, 4, 5);
 }
 
 static void the_next_time_is_the_earliest_of_all(void **state)
@@ -400,7 +504,10 @@ int main(void)
         TEST(of_two_who_looked_one_comes_too_late),
         TEST(a_cancelled_watch_takes_no_step),
         TEST(due_ones_come_with_the_longest_overdue_first),
+        TEST(many_are_told_in_order_over_all_pages),
+        TEST(events_are_told_over_all_pages),
         TEST(a_delivery_is_owed_until_it_is_done_or_given_up),
+        TEST(long_deliveries_are_read_a_few_at_a_time),
         TEST(the_next_time_is_the_earliest_of_all),
         TEST(counts_are_by_status_and_owner),
         TEST(facts_of_the_watchdog_are_kept),
