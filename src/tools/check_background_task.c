@@ -52,6 +52,9 @@ static int check_until(struct call *c, struct str until, struct err *e)
     if (task_check_text(until, "until", e) < 0) {
         return -1;
     }
+    if (!task_regex_is_small(until)) {
+        return 0; /* grep in the sandbox says what it thinks of it */
+    }
     rc = regcomp(&re, arena_cstr(c->ctx->arena, until), REG_EXTENDED | REG_NOSUB);
     if (rc != 0) {
         (void)regerror(rc, &re, why, sizeof(why));

@@ -1,6 +1,7 @@
 /* task_answer.c - see task_answer.h. */
 #include "tools/task_answer.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 #include "base/plain.h"
 #include "base/utf8.h"
 #include "store/watches.h"
+
+#define REGEX_NODES (1 << 20) /* some 200 bytes each */
 
 struct task_ctx task_call(struct call *c)
 {
@@ -184,6 +187,29 @@ json_t *task_answer(struct call *c, const struct task_view *v)
     answer_str_if(o, "command", v->seen.command);
     put_note(o, v, c->ctx->arena);
     return o;
+}
+
+/* As if everything were repeated by everything, so it is more than there can be: by each number
+ * behind a '{' or a ',', and twice by a '+', which is done as one and any number more. */
+bool task_regex_is_small(struct str regex)
+{
+    int64_t nodes = (int64_t)regex.len;
+
+    for (size_t i = 0; i < regex.len && nodes <= REGEX_NODES; i++) {
+        int64_t number = 0;
+
+        if (regex.p[i] == '+') {
+            nodes *= 2;
+        } else if (regex.p[i] == '{' || regex.p[i] == ',') {
+            for (size_t k = i + 1;
+                 k < regex.len && isdigit((unsigned char)regex.p[k]) && number <= REGEX_NODES;
+                 k++) {
+                number = number * 10 + (regex.p[k] - '0');
+            }
+            nodes *= number > 1 ? number : 1;
+        }
+    }
+    return nodes <= REGEX_NODES;
 }
 
 /* The last lines; one that is not ended counts. */

@@ -68,6 +68,10 @@ int task_query(struct call *c, const struct task_args *args, struct task_query *
 /* A path or a text for a script: control characters would break its lines. */
 int task_check_text(struct str text, const char *what, struct err *e) MUST_CHECK;
 
+/* May regcomp() be asked about this regular expression? It unfolds repetitions, so that a few
+ * brackets inside each other take all memory. (pure) */
+bool task_regex_is_small(struct str regex);
+
 /* All that is known but the text. */
 json_t *task_answer(struct call *c, const struct task_view *v);
 /* log_tail and what goes with it: the last `lines`, or with from >= 0 what is from there on. */
