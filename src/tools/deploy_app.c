@@ -324,14 +324,23 @@ static bool knock(struct deploy *d, struct box *b, const struct ctx *ctx)
     return true;
 }
 
-static bool has_ended(struct deploy *d)
+/* It is asked for up to an hour, and each answer has the end of a log: with memory of its own. */
+static bool has_ended(const struct deploy *d)
 {
+    struct arena arena own_arena = {0};
+    struct ctx ctx = *d->call->ctx;
+    struct call call = {.ctx = &ctx,
+                        .services = d->call->services,
+                        .scope = d->call->scope,
+                        .toolsets = d->call->toolsets}; /* without the client's callbacks */
     json_t *arguments own_json = with_box(d);
     json_t *answer own_json = NULL;
     struct err ignored;
 
+    arena_init(&arena, d->call->ctx->arena->limit);
+    ctx.arena = &arena;
     answer_str(arguments, "task_id", d->task_id);
-    answer = use(d->call, &tool_check_background_task, arguments, &ignored);
+    answer = use(&call, &tool_check_background_task, arguments, &ignored);
     return answer != NULL && json_is_false(js_get(answer, "running"));
 }
 

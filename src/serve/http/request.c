@@ -20,7 +20,7 @@
 #include "serve/http/parse.h"
 #include "serve/http/route.h"
 
-#define ARENA_MAX ((size_t)64 << 20)
+#define ARENA_MAX ((size_t)256 << 20) /* as a call over /mcp: the same tools run in it */
 
 static void on_gaze(struct gaze *g)
 {
