@@ -121,13 +121,16 @@ static bool is_trusted(const struct index_fetch *f, const struct index_url *u)
     return index_url_same(u, &f->index) || is_listed(f->conf, u);
 }
 
-/* Then addresses are looked up elsewhere, and what we connect to is the proxy. */
-static bool has_proxy(void)
+/* Then addresses are looked up elsewhere, and what we connect to is the proxy: libcurl takes the
+ * first of these that is not empty, and HTTP_PROXY never. */
+bool index_has_proxy(bool tls)
 {
-    static const char *const names[] = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy",
-                                        "ALL_PROXY"};
+    static const char *const secure[] = {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
+    static const char *const plain[] = {"http_proxy", "all_proxy", "ALL_PROXY"};
+    const char *const *names = tls ? secure : plain;
+    size_t n = tls ? COUNTOF(secure) : COUNTOF(plain);
 
-    for (size_t i = 0; i < COUNTOF(names); i++) {
+    for (size_t i = 0; i < n; i++) {
         const char *value = getenv(names[i]);
 
         if (value != NULL && value[0] != '\0') {
@@ -142,7 +145,8 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
     struct get *g = arg;
 
     (void)purpose;
-    if (!is_trusted(g->f, &g->url) && !has_proxy() && !index_address_is_public(&address->addr)) {
+    if (!is_trusted(g->f, &g->url) && !index_has_proxy(g->url.tls) &&
+        !index_address_is_public(&address->addr)) {
         g->refused = true;
         return CURL_SOCKET_BAD;
     }
@@ -221,6 +225,8 @@ static void set_options(struct get *g)
     (void)lib->easy_setopt(c, CURLOPT_URL, index_url_text(g->arena, &g->url).p);
     (void)lib->easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
     (void)lib->easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+    /* no_proxy is for hosts that the operator has named: to others there is no way around it. */
+    (void)lib->easy_setopt(c, CURLOPT_NOPROXY, is_trusted(g->f, &g->url) ? NULL : "");
     (void)lib->easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
     (void)lib->easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
     (void)lib->easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);

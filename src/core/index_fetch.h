@@ -51,6 +51,8 @@ struct index_taker {
 int index_fetch_file(struct index_fetch *f, struct str signature, struct str word, bool metadata,
                      const struct index_taker *to, struct err *e) MUST_CHECK;
 
+/* Does the environment name a proxy for addresses of this kind? */
+bool index_has_proxy(bool tls);
 /* Can everybody on the internet have this address? (pure) */
 bool index_address_is_public(const struct sockaddr *address);
 

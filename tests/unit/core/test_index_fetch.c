@@ -1,5 +1,6 @@
 /* Which addresses an index may lead us to. */
 #include <arpa/inet.h>
+#include <stdlib.h>
 
 #include "core/index_fetch.h"
 #include "test.h"
@@ -96,6 +97,31 @@ static void what_is_no_name_is_not_asked_for(void **state)
     index_fetch_free(f);
 }
 
+/* One for the other kind does not help: we would connect ourselves, unlooked at. */
+static void a_proxy_is_one_for_its_kind_of_address(void **state)
+{
+    static const char *const all[] = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy",
+                                      "ALL_PROXY"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNTOF(all); i++) {
+        (void)unsetenv(all[i]);
+    }
+    assert_false(index_has_proxy(true) || index_has_proxy(false));
+    (void)setenv("http_proxy", "http://p:1", 1);
+    assert_true(index_has_proxy(false));
+    assert_false(index_has_proxy(true));
+    (void)setenv("http_proxy", "", 1);
+    (void)setenv("HTTPS_PROXY", "http://p:1", 1);
+    assert_false(index_has_proxy(false));
+    assert_true(index_has_proxy(true));
+    (void)setenv("ALL_PROXY", "http://p:1", 1);
+    (void)unsetenv("http_proxy");
+    assert_true(index_has_proxy(false));
+    (void)unsetenv("ALL_PROXY");
+    (void)unsetenv("HTTPS_PROXY");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -103,6 +129,7 @@ int main(void)
         cmocka_unit_test(other_kinds_of_addresses_are_not_public),
         cmocka_unit_test(a_wrong_index_names_its_setting),
         cmocka_unit_test(what_is_no_name_is_not_asked_for),
+        cmocka_unit_test(a_proxy_is_one_for_its_kind_of_address),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
