@@ -69,7 +69,10 @@ char *clock_rfc3339(int64_t wall_ms, char to[CLOCK_RFC3339_SIZE])
     while (day >= days_in_month(year, month)) {
         day -= days_in_month(year, month++);
     }
-    (void)snprintf(to, CLOCK_RFC3339_SIZE, "%04d-%02d-%02dT%02d:%02d:%02dZ", (int)year, month + 1,
-                   (int)day + 1, (int)(rest / 3600), (int)(rest / 60 % 60), (int)(rest % 60));
+    /* All are in range; "% 100" says so to compilers, which else see a text that does not fit. */
+    (void)snprintf(to, CLOCK_RFC3339_SIZE, "%04u-%02u-%02uT%02u:%02u:%02uZ", (unsigned)year % 10000,
+                   (unsigned)(month + 1) % 100, (unsigned)(day + 1) % 100,
+                   (unsigned)(rest / 3600) % 100, (unsigned)(rest / 60 % 60) % 100,
+                   (unsigned)(rest % 60) % 100);
     return to;
 }

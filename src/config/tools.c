@@ -6,7 +6,7 @@
 
 #define NAME_MAX_LEN 64
 #define HELP_MAX     600
-#define TIMEOUT_MAX  (7 * 24 * 3600)
+#define TIMEOUT_MAX  604800 /* seconds: a week */
 
 static bool is_name(struct str s)
 {

@@ -43,7 +43,7 @@
     X(slist_free_all)
 
 struct curl_library {
-#define MEMBER(name) __typeof__(&curl_##name) name;
+#define MEMBER(name) __typeof__ (&curl_##name)(name);
     CURL_FUNCTIONS(MEMBER)
 #undef MEMBER
 };
