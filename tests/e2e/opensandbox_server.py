@@ -39,6 +39,7 @@ class Quirks:
     silent = False           # no pings
     tidies = False           # as newer ones do: outputs are files of a folder, removed when their command has ended
     proxy_only = False       # the direct address is nobody's
+    programs = None          # a folder: the programs of its sandboxes, and no bash
     plain_sandboxes = False  # only the server is https
     create_delay_s = 0       # a create takes so long, and makes the sandbox at its beginning
     create_answers = True    # or its answer is lost
@@ -128,11 +129,13 @@ class Command:
             user = {"user": sandbox.platform.uid, "group": sandbox.platform.gid, "extra_groups": []}
             for path in self.paths:
                 os.chown(path, sandbox.platform.uid, sandbox.platform.gid)
-        env = {"PATH": os.environ["PATH"], "HOME": str(sandbox.home), "OSB_SANDBOX": sandbox.id, **sandbox.env,
+        programs = sandbox.platform.quirks.programs
+        shell = "bash" if programs is None else f"{programs}/sh"
+        env = {"PATH": str(programs or os.environ["PATH"]), "HOME": str(sandbox.home), "OSB_SANDBOX": sandbox.id, **sandbox.env,
                **(order.get("envs") or {})}
         try:
             self.process = subprocess.Popen(
-                ["bash", "-c", order["command"]], stdin=subprocess.DEVNULL, stdout=files[0], stderr=files[-1],
+                [shell, "-c", order["command"]], stdin=subprocess.DEVNULL, stdout=files[0], stderr=files[-1],
                 cwd=order.get("cwd") or str(sandbox.home), env=env, start_new_session=True, **user)
         finally:
             for file in files:

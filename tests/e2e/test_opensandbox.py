@@ -125,14 +125,16 @@ def test_a_flood_costs_bounded_memory(made, platform):
         assert int(status.read().split("VmRSS:")[1].split()[0]) < 150 * 1024
 
 
-def test_a_command_that_is_left_goes_on_as_a_task(serve):
+@pytest.mark.parametrize("tidies", [False, True])
+def test_a_command_that_is_left_goes_on_as_a_task(serve, platform, tidies):
+    platform.quirks.tidies = tidies
     client = serve(ANYBOX_DEFAULTS_EXEC_WINDOW="3")
     client.tool("create_sandbox", name="work")
-    command = "echo early; until [ -e go ]; do sleep 0.1; done; rm go; echo late; exit 5"
-    for before in "", "trap 'echo bye' USR1; ":
-        answer = client.bash(before + command)
+    sandbox, = platform.sandboxes.values()
+    for trap in "", "trap 'echo bye' USR1; ":
+        answer = client.bash(trap + "echo early; until [ -e go ]; do sleep 0.1; done; rm go; echo late; exit 5")
         assert "exit_code" not in answer and answer["stdout"] == "early\n", answer
-        client.bash("touch go", timeout_s=30)
+        (sandbox.home / "go").touch()
         done = client.tool("check_background_task", task_id=answer["task_id"], wait_s=30)
         assert done["exit_code"] == 5 and "early\nlate\n" in done["log_tail"], done
     assert "\0" not in json.dumps(done)
@@ -147,6 +149,57 @@ def test_a_job_in_the_background_outlives_its_server(serve, host):
     other = serve()
     done = other.tool("check_background_task", task_id=job["task_id"], wait_s=30)
     assert done["exit_code"] == 3 and "finished" in done["log_tail"], done
+
+
+@pytest.fixture
+def small(serve, platform, host):
+    """A client with a sandbox that has the programs of busybox only: no bash, no python."""
+    if not shutil.which("busybox"):
+        pytest.skip("busybox is not installed")
+    programs = platform.folder / "programs"
+    programs.mkdir()
+    subprocess.run(["busybox", "--install", "-s", programs], check=True)
+    platform.quirks.programs = programs
+    client = serve(ANYBOX_DEFAULTS_EXEC_WINDOW="3")
+    client.tool("create_sandbox", name="small")
+    client.sandbox, = platform.sandboxes.values()
+    yield client
+    shutil.rmtree(programs)
+
+
+def test_busybox_alone_is_enough(small):
+    ran = small.bash("echo hi; echo e >&2; printf $0; exit 3")
+    assert (ran["exit_code"], ran["stdout"], ran["stderr"]) == (3, "hi\nsh", "e\n")
+    assert small.bash("sleep 1000", timeout_s=1)["timed_out"] is True
+    left = small.bash("echo early; until [ -e go ]; do sleep 0.1; done; echo late; exit 5")
+    assert left["stdout"] == "early\n" and left["running"] is True, left
+    (small.sandbox.home / "go").touch()
+    done = small.tool("check_background_task", task_id=left["task_id"], wait_s=30)
+    assert done["exit_code"] == 5 and done["log_tail"] == "early\nlate\n", done
+    job = small.tool("exec_bash_background", command="echo begun; exit 4")
+    done = small.tool("check_background_task", task_id=job["task_id"], wait_s=30)
+    assert done["exit_code"] == 4 and "begun" in done["log_tail"], done
+
+
+def test_files_with_busybox_alone(small):
+    for name, size in (("d/a b\nc", 7), ("d/e/f", 200000)):
+        small.tool("write_remote_file", remote_path=name, content="x" * size)
+        got, = small.tool("download_files", paths=[name])["files"]
+        assert base64.b64decode(got["content"]) == b"x" * size
+    small.bash("ln -s nowhere d/link")
+    listed = small.tool("list_remote_files", remote_path="d", recursive=True)["entries"]
+    assert {(f["path"], f["is_dir"]) for f in listed} == {
+        ("d/a b\nc", False), ("d/e", True), ("d/e/f", False), ("d/link", False)}, listed
+    assert {f["size"] for f in listed if f["path"] in ("d/a b\nc", "d/e/f")} == {7, 200000}
+    assert {f["path"] for f in small.tool("list_remote_files", remote_path="d")["entries"]} == {"d/a b\nc", "d/e", "d/link"}
+
+
+def test_what_needs_more_than_busybox_says_so(small, host):
+    assert "python3" in small.tool_error("execute_python_code", code="1 + 1")["error"]
+    (host.folder / "tree").mkdir()
+    (host.folder / "tree" / "f").write_text("x", encoding="ascii")
+    said = host.run("sync", str(host.folder / "tree"), "small:tree")
+    assert said.returncode != 0 and "GNU" in said.stderr + said.stdout, said
 
 
 # ---- secrets ------------------------------------------------------------------------------------
@@ -609,11 +662,20 @@ def test_what_is_no_request_to_the_port_is_refused(made):
     url = deploy(made, free_port())["url"]
     port = int(url.rpartition(":")[2])
     for said in (b"GET /../../command HTTP/1.1\r\n\r\n", b"GET /%2e%2e/%252e%252e/ping HTTP/1.1\r\n\r\n",
-                 b"GET /a\\..\\x HTTP/1.1\r\n\r\n", b"\x16\x03\x01 hello", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"):
+                 b"GET /a\\..\\x HTTP/1.1\r\n\r\n", b"\x16\x03\x01 hello", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+                 b"SSH-2.0-OpenSSH_9.2\r\n", b"PING\n"):
         with socket.create_connection(("127.0.0.1", port), 60) as client:
             client.sendall(said)
             heard = b"".join(iter(lambda: client.recv(65536), b""))
         assert heard.startswith(b"HTTP/1.1 400") and b"HTTP/1" in heard.partition(b"\r\n\r\n")[2], said
+
+
+@pytest.mark.long
+def test_who_waits_for_a_greeting_is_told_that_there_is_none(made):
+    port = int(deploy(made, free_port())["url"].rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), 120) as client:
+        heard = b"".join(iter(lambda: client.recv(65536), b""))
+    assert heard.startswith(b"HTTP/1.1 408") and b"only HTTP/1 requests" in heard, heard
 
 
 @pytest.mark.parametrize("proxied", [False, True], ids=["direct", "proxied"])

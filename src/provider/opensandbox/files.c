@@ -23,6 +23,7 @@
 #define INLINE_OUT      98304
 #define ERRORS_MAX      16384
 #define CLEAN_MS        5000
+#define OTHER_END       "//\n" /* in no path: behind each that a find without -printf found */
 
 /* Exit codes of the scripts. */
 enum {
@@ -650,12 +651,42 @@ static bool parse_found(struct arena *a, struct str record, struct file_info *ou
     return true;
 }
 
-static int parse_all(struct arena *a, struct str said, struct found *to, struct err *e)
+/* "81a4 12 1763230000 ./name", where find has no -printf. */
+static bool parse_other(struct job *j, struct str record, struct file_info *out)
 {
+    struct err ignored;
+    const char *name = memmem(record.p, record.len, " ./", 3);
+
+    if (name == NULL ||
+        parse_info(j, str_head(record, (size_t)(name - record.p)), out, &ignored) < 0) {
+        return false;
+    }
+    out->path = arena_str(j->ctx->arena, str_skip(record, (size_t)(name - record.p) + 3));
+    return out->path.len > 0;
+}
+
+static struct str cut_other(struct str *said)
+{
+    const char *end = memmem(said->p, said->len, OTHER_END, strlen(OTHER_END));
+    struct str record = str_head(*said, end != NULL ? (size_t)(end - said->p) : said->len);
+
+    *said = str_skip(*said, end != NULL ? record.len + strlen(OTHER_END) : said->len);
+    return record;
+}
+
+static int parse_all(struct job *j, struct found *to, struct err *e)
+{
+    struct str said = buf_str(&j->out);
+    bool is_other = str_starts(said, S(OTHER_END));
+
+    if (is_other) {
+        said = str_skip(said, strlen(OTHER_END));
+    }
     while (said.len > 0) {
         struct file_info one;
 
-        if (!parse_found(a, str_cut(said, '\0', &said), &one)) {
+        if (!(is_other ? parse_other(j, cut_other(&said), &one)
+                       : parse_found(j->ctx->arena, str_cut(said, '\0', &said), &one))) {
             return err_set(e, ERR_PROTOCOL, "the sandbox's find printed what cannot be right");
         }
         if (to->n == to->cap) {
@@ -687,7 +718,9 @@ static int file_list(struct box *b, const struct ctx *ctx, const struct list_req
     }
     buf_addf(&j.script,
              "stat -L -- \"$P\" >/dev/null||exit %d;[ -d \"$P\" ]||exit %d;cd -- \"$P\"||exit %d;"
-             "[ -r . ]||exit %d;find . -mindepth 1 %s -printf '%%y %%m %%s %%T@ %%P\\0'||:",
+             "[ -r . ]||exit %d;d='%s';find . -mindepth 1 $d -printf '%%y %%m %%s %%T@ %%P\\0'||"
+             "find / -maxdepth 0 -printf '' 2>/dev/null||{ echo //;"
+             "find . -mindepth 1 $d -exec stat -c '%%f %%s %%Y %%n//' {} +;}||:",
              NO_FILE, IS_ODD, NO_RIGHT, NO_RIGHT, req->recursive ? "" : "-maxdepth 1");
     if (job_run(&j, NULL, e) < 0) {
         return -1;
@@ -698,7 +731,7 @@ static int file_list(struct box *b, const struct ctx *ctx, const struct list_req
     if (j.status != 0) {
         return job_fail(&j, "list", e);
     }
-    if (parse_all(ctx->arena, buf_str(&j.out), &found, e) < 0) {
+    if (parse_all(&j, &found, e) < 0) {
         return -1;
     }
     while (base.len > 1 && str_ends(base, S("/"))) {
