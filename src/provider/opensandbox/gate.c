@@ -204,6 +204,16 @@ int gate_head(struct str said, const struct gate *g, struct buf *out, struct gat
         return bad(e, "this is no HTTP/1 request");
     }
     if (n == 0) {
+        /* Who speaks another protocol may end a line, and wait. */
+        if (said.len > 0 && memchr(said.p, '\n', said.len) != NULL) {
+            struct buf first own_buf = {0};
+
+            rest = said;
+            buf_init(&first, 2 * GATE_HEAD_MAX);
+            if (put_first(next_line(&rest), g, &first, e) < 0) {
+                return -1;
+            }
+        }
         return said.len < GATE_HEAD_MAX ? 0 : bad(e, "the head of the request is too long");
     }
     *found = (struct gate_found){.used = n};

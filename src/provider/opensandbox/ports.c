@@ -28,7 +28,7 @@
 #define PORTS_MAX   256
 #define BELIEVED_MS 2000
 #define CONNECT_MS  10000
-#define HEAD_MS     60000 /* for who connects and says nothing */
+#define HEAD_MS     20000 /* for who connects and says nothing */
 #define USE_MS      30000 /* between two looks whether the sandbox's life is to be renewed */
 #define PIECE       (64u << 10)
 #define STATUS_LEN  12 /* "HTTP/1.1 101" */
@@ -96,12 +96,22 @@ static void refuse(struct relay *r, const struct err *why)
     buf_addf(&text,
              "HTTP/1.1 %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\n"
              "Connection: close\r\n\r\n%s\n",
-             why->kind == ERR_INVALID ? "400 Bad Request" : "502 Bad Gateway", strlen(why->msg) + 1,
-             why->msg);
+             why->kind == ERR_INVALID   ? "400 Bad Request"
+             : why->kind == ERR_TIMEOUT ? "408 Request Timeout"
+                                        : "502 Bad Gateway",
+             strlen(why->msg) + 1, why->msg);
     (void)!send(r->fd, text.p, text.len, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* 1: the head is whole and written anew; 0: the client went, or said nothing for long. */
+static int fail_late(struct err *e)
+{
+    return err_set(e, ERR_TIMEOUT,
+                   "no request came for %d s: only HTTP/1 requests go to a port of this sandbox, "
+                   "because the platform leads to it by HTTP",
+                   HEAD_MS / 1000);
+}
+
+/* 1: the head is whole and written anew; 0: the client went. */
 static int take_head(struct relay *r, const struct ctx *ctx, struct err *e)
 {
     struct str headers[COUNTOF(r->way->headers) + 1];
@@ -124,8 +134,9 @@ static int take_head(struct relay *r, const struct ctx *ctx, struct err *e)
         struct pollfd near = {.fd = r->fd, .events = POLLIN};
         char *room = buf_room(&r->said, 4096);
 
-        if (room == NULL || ctx_wait(ctx, &near, 1, clock_mono_ms() + HEAD_MS, e) <= 0) {
-            return 0;
+        int woken = room != NULL ? ctx_wait(ctx, &near, 1, clock_mono_ms() + HEAD_MS, e) : -1;
+        if (woken <= 0) {
+            return woken == 0 ? fail_late(e) : 0;
         }
         ssize_t n = recv(r->fd, room, 4096, MSG_DONTWAIT);
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
