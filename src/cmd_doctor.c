@@ -15,6 +15,7 @@
 #include "cli.h"
 #include "json/js.h"
 #include "store/store.h"
+#include "tools/tool.h"
 
 #define REPORT_MAX    (4u << 20)
 #define WHAT_WIDTH    22
@@ -101,6 +102,23 @@ static void look_at_program(struct report *r, struct arena *a)
         STR_EMPTY);
 }
 
+/* Our own names are ours: see custom_new(). */
+static void look_at_tools(struct report *r, const struct config *c, struct arena *a)
+{
+    for (size_t i = 0; i < c->n_tools; i++) {
+        if (tool_find(c->tools[i].name) != NULL) {
+            add(r, CHECK_FAIL, "tools",
+                arena_printf(a, "%.*s is a tool of anybox, and is not replaced",
+                             STR_ARG(c->tools[i].name)),
+                S("give the [[tool]] table another name"));
+        }
+    }
+    if (c->tools_problem.len > 0) {
+        add(r, CHECK_FAIL, "tools", c->tools_problem,
+            S("correct the [[tool]] table; the others are offered"));
+    }
+}
+
 static void look_at_hosts(struct report *r, const struct config *c, struct arena *a)
 {
     struct str names = STR_EMPTY;
@@ -111,10 +129,6 @@ static void look_at_hosts(struct report *r, const struct config *c, struct arena
     }
     if (c->n_hosts > 0) {
         add(r, CHECK_OK, "ssh hosts", names, STR_EMPTY);
-    }
-    if (c->tools_problem.len > 0) {
-        add(r, CHECK_FAIL, "tools", c->tools_problem,
-            S("correct the [[tool]] table; the others are offered"));
     }
     if (c->hosts_problem.len > 0) {
         add(r, CHECK_FAIL, "ssh hosts", c->hosts_problem,
@@ -133,6 +147,7 @@ static void look_at_config(struct report *r, const struct config *c, struct aren
         add(r, CHECK_FAIL, "problem", c->problem,
             S("correct it; until then the tools answer this and defaults hold"));
     }
+    look_at_tools(r, c, a);
     look_at_hosts(r, c, a);
     for (size_t i = 0; i < n; i++) {
         struct str value = config_show(c, settings[i].key, a);

@@ -142,6 +142,7 @@ def test_ours_are_not_replaced(host):
     client = host.server("--config", path)
     assert client.bash("echo ours")["stdout"] == "ours\n"
     assert [t["name"] for t in client.result("tools/list")["tools"]].count("exec_bash") == 1
+    assert "exec_bash is a tool of anybox, and is not replaced" in host.run("--config", path, "doctor").stdout
 
 
 def test_a_read_only_server_offers_those_that_change_nothing(host):
