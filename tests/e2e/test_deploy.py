@@ -99,7 +99,7 @@ def test_without_a_port_it_is_only_started(client):
 @pytest.mark.parametrize("arguments, said", [
     ({"start_command": "echo no luck; exit 3"}, "ended before"),
     ({"start_command": "sleep 600", "health_timeout": 1}, "nothing listens at port 8123"),
-    ({"files": FILES, "start_command": "exec python3 app.py", "health_path": "/broken", "health_timeout": 2},
+    ({"files": FILES, "start_command": "exec python3 app.py", "health_path": "/broken", "health_timeout": 8},
      "status 500")])
 def test_what_does_not_come_up_is_told_with_its_log(client, arguments, said):
     answer = client.tool_error("deploy_app", port=8123, **arguments)

@@ -82,6 +82,6 @@ def test_a_full_disk_costs_output_and_never_the_end(place, request):
         head = place.tool("check_background_task", task_id=answer["task_id"], **{"from": 0})["log_tail"]
         assert head.startswith("begun\n")
         if place.provider == "local":  # there is room for the end of one more
-            answer = place.bash("sleep 4; exit 5")
+            answer = place.bash("sleep 8; exit 5")
             assert answer["running"] is True
             assert ended(place, answer["task_id"])["exit_code"] == 5

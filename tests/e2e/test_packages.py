@@ -389,12 +389,12 @@ def test_nobody_uses_the_relay_without_its_secret_and_it_ends_with_its_installer
         ports, said = json.loads(client.tool("execute_python_code", code=LOOK, timeout_s=120)["stdout"])
         assert (ports, said) == (1, [404] * 6)
         assert len(index.asked) == asked
-        seen = client.bash("cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c 'http://127.0.0.1:[0-9]'")["stdout"]
+        seen = client.bash("cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c 'http://127.0.0.1:[0-9]'", timeout_s=60)["stdout"]
         assert seen == "0\n", "no argument list has the secret"
     finally:
         free.set()
     wait_until(lambda: check(client, "abx-slow")["status"] == "success", timeout=120)
-    wait_until(lambda: json.loads(client.tool("execute_python_code", code=LOOK)["stdout"])[0] == 0, timeout=60)
+    wait_until(lambda: json.loads(client.tool("execute_python_code", code=LOOK, timeout_s=60)["stdout"])[0] == 0, timeout=60)
 
 
 def test_the_box_cannot_name_what_is_fetched(box, host, index):

@@ -133,7 +133,7 @@ def test_a_time_out_is_told(client):
 def test_a_long_run_is_handed_over_and_read_later(host):
     client = host.server(env={"ANYBOX_DEFAULTS_EXEC_WINDOW": "1"})
     client.bash("mkdir p && printf 'import time, unittest\\nclass A(unittest.TestCase):\\n"
-                "    def test_long(self):\\n        time.sleep(4)\\n' > p/test_long.py")
+                "    def test_long(self):\\n        time.sleep(5)\\n' > p/test_long.py", timeout_s=60)
     answer = client.tool("run_tests", path="p", framework="unittest")
     assert "exit_code" not in answer and "run_tests" in answer["note"]
     task = answer["task_id"]

@@ -110,6 +110,7 @@ def test_cancel_ends_all_that_it_started(spot):  # noqa: F811
 
 def test_a_call_hands_over(spot):  # noqa: F811
     client = spot.host.server(env={**spot.env, **WINDOW})
+    client.bash("true", timeout_s=30)  # who connects first uses up the window
     answer = client.bash("echo before; until [ -e wd-go ]; do sleep 0.2; done; rm wd-go; seq 1 300000; exit 6")
     assert answer["running"] is True and answer["stdout"] == "before\n"
     spot.bash("touch wd-go")
@@ -150,8 +151,9 @@ def test_whatever_shell_one_logs_in_with(host, world, shell):
         assert f"\n{text}\n" in answer["log_tail"]
         spot.start("sleep 300", "long")
         assert spot.client.tool("cancel_background_task", tmux_session="long")["result"] == "cancelled"
-        handed = client.bash("echo 'on'; sleep 3; exit 5")
+        handed = client.bash("echo 'on'; until [ -e wd-go ]; do sleep 0.1; done; rm wd-go; exit 5")
         assert handed["running"] is True
+        spot.bash("touch wd-go")
         assert spot.check(task_id=handed["task_id"], wait_s=20)["exit_code"] == 5
         host.end_watchdog()
         world.user.kill_all()

@@ -244,7 +244,8 @@ def test_a_clock_that_jumps_loses_and_repeats_nothing(spot, tmp_path):  # noqa: 
             for name, jump in ("c0", "+400d"), ("c1", "-800d"), ("c2", "+3000d"), ("c3", "+0"):
                 assert wait_until(lambda: state(name)["last_state"] == "running", 40)  # noqa: B023
                 spot.interrupt(name)
-                clock.write_text(f"{jump}\n")
+                (tmp_path / "next").write_text(f"{jump}\n")
+                (tmp_path / "next").rename(clock)  # nobody finds it empty
                 spot.until(watches[name], "completed")
                 assert state(name)["resume_attempts"] == 1 and process.poll() is None
             types = ["interrupted", "resume_started", "completed"]
