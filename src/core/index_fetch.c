@@ -217,6 +217,20 @@ static void set_user(struct get *g)
     (void)lib->easy_setopt(c, CURLOPT_PASSWORD, arena_cstr(g->arena, secret));
 }
 
+/* libcurl itself has its builder's authorities; programs that use it take these variables. */
+static void set_authorities(const struct curl_library *lib, CURL *c)
+{
+    const char *file = getenv("SSL_CERT_FILE");
+    const char *folder = getenv("SSL_CERT_DIR");
+
+    if (file != NULL && file[0] != '\0') {
+        (void)lib->easy_setopt(c, CURLOPT_CAINFO, file);
+    }
+    if (folder != NULL && folder[0] != '\0') {
+        (void)lib->easy_setopt(c, CURLOPT_CAPATH, folder);
+    }
+}
+
 static void set_options(struct get *g)
 {
     const struct curl_library *lib = g->f->lib;
@@ -240,7 +254,13 @@ static void set_options(struct get *g)
     (void)lib->easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
     (void)lib->easy_setopt(c, CURLOPT_XFERINFOFUNCTION, curl_is_cancelled);
     (void)lib->easy_setopt(c, CURLOPT_XFERINFODATA, g->f->ctx);
+    set_authorities(lib, c);
     set_user(g);
+}
+
+static bool is_untrusted(CURLcode rc)
+{
+    return rc == CURLE_PEER_FAILED_VERIFICATION || rc == CURLE_SSL_CACERT_BADFILE;
 }
 
 static int failed(struct get *g, CURLcode rc, struct err *e)
@@ -260,8 +280,11 @@ static int failed(struct get *g, CURLcode rc, struct err *e)
     if (ctx_check(g->f->ctx, e) < 0) {
         return -1;
     }
-    return err_set(e, ERR_UNREACHABLE, "%.*s was not reached: %s", STR_ARG(str_head(url, 250)),
-                   g->f->lib->easy_strerror(rc));
+    return err_set(e, ERR_UNREACHABLE, "%.*s was not reached: %s%s", STR_ARG(str_head(url, 250)),
+                   g->f->lib->easy_strerror(rc),
+                   is_untrusted(rc) ? "; if its certificate is of an authority of your own, set "
+                                      "SSL_CERT_FILE to that authority's file where anybox starts"
+                                    : "");
 }
 
 static int redirect(struct get *g, struct err *e)

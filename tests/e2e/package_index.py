@@ -1,10 +1,16 @@
-"""A package index of the tests' own on loopback, and the wheels in it."""
+"""A package index of the tests' own on loopback, the wheels in it, and a proxy in front of it."""
 import contextlib
 import hashlib
+import http.client
 import http.server
 import io
+import select
+import socket
+import ssl
+import subprocess
 import tarfile
 import threading
+import urllib.parse
 import zipfile
 
 
@@ -87,18 +93,46 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
 
+class Authority:
+    """One that nobody knows, and what it says about 127.0.0.1."""
+
+    def __init__(self, folder):
+        self.file, self.certificate, self.key = folder / "ca.pem", folder / "cert.pem", folder / "key.pem"
+        new = ["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+        for command in (
+                [*new, "-x509", "-days", "2", "-subj", "/CN=ca", "-keyout", "ca-key.pem", "-out", "ca.pem"],
+                [*new, "-subj", "/CN=index", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem",
+                 "-out", "index.csr"],
+                ["openssl", "x509", "-req", "-in", "index.csr", "-CA", "ca.pem", "-CAkey", "ca-key.pem",
+                 "-CAcreateserial", "-days", "2", "-copy_extensions", "copy", "-out", "cert.pem"]):
+            subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+
+class QuietServer(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_):
+        """A client that does not trust us, or has gone: the test sees it there."""
+
+
 class Index:
-    def __init__(self, address="127.0.0.1"):
+    """With an authority it speaks TLS."""
+
+    def __init__(self, address="127.0.0.1", authority=None):
         self.projects, self.files, self.hashes = {}, {}, {}
         self.special = {}  # path: what answers it
         self.asked, self.logins, self.agents = [], [], set()
         self.only = None  # who is answered
         self.file_base = "../../files/"
-        self.http = http.server.ThreadingHTTPServer((address, 0), Handler)
-        self.http.daemon_threads = True
+        self.http = QuietServer((address, 0), Handler)
         self.http.index = self
         self.host = f"{address}:{self.http.server_address[1]}"
-        self.url = f"http://{self.host}/simple/"
+        self.base = f"{'https' if authority else 'http'}://{self.host}"
+        self.url = f"{self.base}/simple/"
+        if authority:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(authority.certificate, authority.key)
+            self.http.socket = context.wrap_socket(self.http.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
 
     def add(self, made, project=None, attributes="", link=None):
@@ -119,9 +153,58 @@ class Index:
 
 
 @contextlib.contextmanager
-def serving():
-    index = Index()
+def serving(**more):
+    index = Index(**more)
     try:
         yield index
     finally:
         index.close()
+
+
+class ProxyHandler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        url = urllib.parse.urlsplit(self.path)
+        there = http.client.HTTPConnection(url.netloc, timeout=60)
+        try:
+            there.request("GET", url.path, headers={"User-Agent": self.headers["User-Agent"]})
+            answer = there.getresponse()
+            data = answer.read()
+        finally:
+            there.close()
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.headers["Content-Type"])
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_CONNECT(self):
+        self.server.asked.append(self.path)
+        host, port = self.path.split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as there:
+            self.send_response(200)
+            self.end_headers()
+            ends = {self.connection: there, there: self.connection}
+            while True:
+                for end in select.select(list(ends), [], [])[0]:
+                    data = end.recv(1 << 16)
+                    if not data:
+                        self.close_connection = True
+                        return
+                    ends[end].sendall(data)
+
+
+@contextlib.contextmanager
+def proxy():
+    """.url, and .asked: what it was asked for."""
+    made = QuietServer(("127.0.0.1", 0), ProxyHandler)
+    made.asked, made.url = [], f"http://127.0.0.1:{made.server_address[1]}"
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    try:
+        yield made
+    finally:
+        made.shutdown()
+        made.server_close()

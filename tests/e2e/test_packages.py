@@ -8,7 +8,7 @@ import threading
 import pytest
 import ssh_servers
 from host import wait_until
-from package_index import Index, sdist, serving, wheel
+from package_index import Authority, Index, proxy, sdist, serving, wheel
 
 
 @pytest.fixture
@@ -260,6 +260,55 @@ def test_an_index_that_is_down_is_told(box, host):
         answer = install(client, "abx-one")
     assert answer["status"] == "failed" and "was not reached" in answer["message"], answer
     assert "was not reached" in check(client, "abx-one")["packages"]["abx-one"]["last_error"]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def test_an_index_with_an_authority_of_its_own_needs_its_name(box, host, authority):
+    with serving(authority=authority) as index:
+        index.add(wheel("abx-one", "1.5"))
+        for more in {}, {"SSL_CERT_FILE": "/nonexistent.pem"}:
+            client = server(host, box, index, **more)
+            hide_pip(client)
+            answer = install(client, "abx-one")
+            assert answer["status"] == "failed" and "set SSL_CERT_FILE" in answer["message"], answer
+        assert index.asked == []
+        client = server(host, box, index, SSL_CERT_FILE=str(authority.file))
+        assert install(client, "abx-one")["packages"]["abx-one"] == {"installed": True, "version": "1.5"}
+        assert index.agents == {"anybox"}
+
+
+def test_an_index_is_reached_by_the_proxy(box, host, index, authority):
+    with proxy() as way, serving(authority=authority) as secure:
+        secure.add(wheel("abx-far", "1"))
+        client = server(host, box, index, http_proxy=way.url, no_proxy="", NO_PROXY="")
+        hide_pip(client)
+        assert install(client, "abx-one==1.0")["status"] == "success"
+        assert way.asked == [index.base + path for path in index.asked] and way.asked[-1].endswith(".whl")
+        way.asked.clear()
+        client = server(host, box, secure, HTTPS_PROXY=way.url, no_proxy="", NO_PROXY="",
+                        SSL_CERT_FILE=str(authority.file))
+        assert install(client, "abx-far")["status"] == "success"
+        assert set(way.asked) == {secure.host} and secure.asked[-1].endswith(".whl")
+
+
+def test_past_the_proxy_nobody_is_reached_who_was_not_named(box, host, index, authority):
+    """What an index links to is for the proxy to allow, unless there is none for it."""
+    with proxy() as way, serving() as other, serving(authority=authority) as secure:
+        for there, name in (other, "abx-near"), (secure, "abx-far"):
+            there.add(wheel(name, "1"))
+            file = next(iter(there.files))
+            index.add(wheel(name, "1"), link=f"{there.base}/files/{file}")
+        client = server(host, box, index, http_proxy=way.url, no_proxy="127.0.0.1", SSL_CERT_FILE=str(authority.file))
+        hide_pip(client)
+        assert install(client, "abx-near")["status"] == "success"
+        assert way.asked == [other.base + path for path in other.asked] and len(way.asked) == 1
+        answer = install(client, "abx-far")
+        assert answer["status"] == "failed" and "mirror.file_hosts" in answer["message"], answer
+        assert secure.asked == [] and len(way.asked) == 1
 
 
 def test_without_an_index_and_a_network_it_says_what_to_set(box):
