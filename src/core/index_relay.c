@@ -431,7 +431,7 @@ static int run_thread(struct index_relay *r, void (*fn)(void *arg), struct err *
 {
     atomic_fetch_add(&r->refs, 1);
     if (pool_run(r->all->pool, fn, r, e) < 0) {
-        unref(r);
+        (void)atomic_fetch_sub(&r->refs, 1); /* not the last: who starts it has one */
         return -1;
     }
     return 0;
