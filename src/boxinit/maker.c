@@ -26,6 +26,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -42,6 +43,20 @@ struct job {
     size_t len;
     size_t n_fds; /* CONTROL_FD and those behind it */
 };
+
+/* Boxes do not inherit it: each would keep the pages that its own job was read into, for the
+ * maker writes the next one over them. Where that cannot be said they have a copy. */
+static struct job *make_room(void)
+{
+    void *room =
+        mmap(NULL, sizeof(struct job), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (room == MAP_FAILED) {
+        return NULL;
+    }
+    (void)madvise(room, sizeof(struct job), MADV_DONTFORK);
+    return room;
+}
 
 union fd_message {
     struct cmsghdr head; /* for its alignment */
@@ -169,22 +184,23 @@ static void serve(const struct job *job)
 
 int maker_run(void)
 {
-    struct job job;
+    struct job *job = make_room();
     struct err e;
     int got;
 
-    if (host_reset_process(&e) < 0 || (geteuid() != 0 && copy_run("maker", &e) < 0) ||
-        close_range(MAKER_FD + 1, ~0u, 0) < 0 || fcntl(MAKER_FD, F_SETFD, FD_CLOEXEC) < 0) {
+    if (job == NULL || host_reset_process(&e) < 0 ||
+        (geteuid() != 0 && copy_run("maker", &e) < 0) || close_range(MAKER_FD + 1, ~0u, 0) < 0 ||
+        fcntl(MAKER_FD, F_SETFD, FD_CLOEXEC) < 0) {
         return 1;
     }
     (void)signal(SIGCHLD, SIG_IGN); /* nobody is waited for */
     for (;;) {
-        got = receive(&job, &e);
+        got = receive(job, &e);
         if (got == 0) {
             return 0;
         }
         if (got > 0) {
-            serve(&job);
+            serve(job);
         }
         (void)close_range(MAKER_FD + 1, ~0u, 0);
     }

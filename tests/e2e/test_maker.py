@@ -42,6 +42,29 @@ def test_all_plain_boxes_of_a_server_have_one_maker(host):
     assert client.bash("tr '\\0' ' ' < /proc/1/cmdline")["stdout"].split() == ["init", "box"]
 
 
+def anonymous(pid):
+    """{where: flags} of the memory of a process that is no file's."""
+    found, where = {}, None
+    for line in pathlib.Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        words = line.split()
+        if "-" in words[0] and not words[0].endswith(":"):
+            where = words[0] if len(words) == 5 else None
+        elif words[0] == "VmFlags:" and where:
+            found[where] = words[1:]
+    return found
+
+
+def test_boxes_do_not_keep_what_their_maker_reads(host):
+    client, maker = with_maker(host)
+    read_into = {where for where, flags in anonymous(maker).items() if "dc" in flags}
+    assert len(read_into) == 1, "it is not copied with the process"
+    client.tool("create_sandbox", name="second")
+    born = inits(host)
+    assert len(born) == 2
+    for pid in born:
+        assert anonymous(pid) and not read_into & set(anonymous(pid))
+
+
 def test_boxes_outlive_the_server_and_the_maker_does_not(host):
     client, maker = with_maker(host)
     client.close()
