@@ -39,6 +39,7 @@ struct box;
 struct ssh_hosts;
 struct docker_conf;
 struct platform;
+struct shell_way;
 
 /* ---- bytes in motion ---------------------------------------------------- */
 
@@ -491,6 +492,7 @@ struct provider_ops {
     const struct meter_ops *meter;
     const struct tree_ops *trees;
     const struct port_ops *ports;
+    const struct shell_way *shell; /* of those that name the operations of over_shell.h */
 };
 
 /* First member of every implementation's own struct. */

@@ -94,6 +94,13 @@ int shell_find_tools(const struct shell_way *way, struct box *b, const struct ct
     return rc < 0 ? -1 : has_them ? 1 : 0;
 }
 
+int shell_no_tools(struct err *e)
+{
+    return err_set(e, ERR_UNSUPPORTED,
+                   "whole folders need GNU's find, tar and coreutils in the sandbox: install "
+                   "them (findutils, tar, coreutils), or move single files");
+}
+
 struct str shell_first_error(const struct shell *s)
 {
     struct str rest;

@@ -1,5 +1,6 @@
 /*
- * shell.h - scripts of ours in a place without an agent: an SSH host, a sandbox of a platform.
+ * shell.h - scripts of ours in a place without an agent: an SSH host, a sandbox of a platform, a
+ * container that our agent cannot run in.
  * Whole trees are listed, sent and fetched by the place's own find and tar (shell_list.c,
  * shell_move.c).
  */
@@ -16,6 +17,9 @@ enum {
     SHELL_NO_TOOL = 97,  /* what the host has for a tool does not do what we need */
 };
 
+#define SHELL_TEXT_MAX (120u << 10) /* of a script; execve: one string of at most 128 KiB */
+#define SHELL_FEW      49152        /* bytes of a file that always go with a script */
+
 /* How a kind of place runs scripts. */
 struct shell_way {
     /* A script in sh, with exact bytes in and out; *status is its exit status, 128 + a signal. */
@@ -30,6 +34,15 @@ struct shell_way {
     int (*links)(struct box *b, const struct ctx *ctx, struct str root, struct tree_entry *entries,
                  size_t n, struct arena *names, struct err *e); /* fills in their targets */
     const struct tree_ops *without;
+    /* For over_shell.h. A path as the box means it becomes one that begins with '/'. */
+    int (*place)(struct box *b, const struct ctx *ctx, struct str path, struct str *out,
+                 struct err *e);
+    /* Both or NULL: how the contents of a file come and go that are too many for run(); the paths
+     * are absolute, of store() without '$' and of a file that is there. */
+    int (*store)(struct box *b, const struct ctx *ctx, struct str path, const struct source *from,
+                 struct err *e);
+    int (*fetch)(struct box *b, const struct ctx *ctx, struct str path, int64_t from, int64_t max,
+                 const struct sink *to, struct err *e);
 };
 
 struct shell {
@@ -60,6 +73,8 @@ struct str shell_first_error(const struct shell *s); /* a line, in the call's ar
 /* The variables of a command are ones that a shell can export. ERR_INVALID. */
 int shell_check_env(const struct exec_req *req, struct err *e) MUST_CHECK;
 
+/* The way has no files of its own, and the tools are not there. Returns -1. */
+int shell_no_tools(struct err *e);
 /* Whether the place has GNU's find, tar, mv and rm. 1, 0, or -1. */
 int shell_find_tools(const struct shell_way *way, struct box *b, const struct ctx *ctx,
                      struct err *e) MUST_CHECK;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "provider/opensandbox/own.h"
+#include "provider/over_shell.h"
 
 #define EXIT_MS    10000
 #define CREATE_S   300
@@ -211,8 +212,9 @@ const struct provider_ops opensandbox_ops = {
     .input_first = true,
     .doctor = osb_doctor,
     .factory = &factory,
-    .files = &osb_files,
-    .meter = &osb_meter,
-    .trees = &osb_trees,
+    .files = &files_over_shell,
+    .meter = &meter_over_shell,
+    .trees = &trees_over_shell,
     .ports = &osb_ports,
+    .shell = &osb_shell,
 };

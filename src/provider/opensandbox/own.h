@@ -189,9 +189,13 @@ int osb_script(struct box *b, const struct ctx *ctx, struct str script, const st
 /* A path as the box means it: "~" is its home, others begin in its work folder. */
 struct str osb_absolute(const struct ctx *ctx, const struct way *way, struct str path);
 
-extern const struct file_ops osb_files;
-extern const struct tree_ops osb_trees;
-extern const struct meter_ops osb_meter;
+/* Of shell_way: contents that are too many for a script. */
+int osb_store(struct box *b, const struct ctx *ctx, struct str path, const struct source *from,
+              struct err *e);
+int osb_fetch(struct box *b, const struct ctx *ctx, struct str path, int64_t from, int64_t max,
+              const struct sink *to, struct err *e);
+
+extern const struct shell_way osb_shell; /* trees.c */
 extern const struct port_ops osb_ports;
 /* Ends all connections to ports. */
 void osb_ports_free(struct osb_provider *p);

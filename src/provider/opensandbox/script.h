@@ -13,10 +13,12 @@
 
 #include "base/buf.h"
 #include "base/ctx.h"
+#include "provider/feed.h"
 #include "provider/provider.h"
+#include "provider/shell.h"
 
-#define SCRIPT_MAX  (120u << 10) /* execve: one string of at most 128 KiB */
-#define INLINE_MAX  (32u << 10)  /* bytes that travel in a script */
+#define SCRIPT_MAX  SHELL_TEXT_MAX
+#define INLINE_MAX  FEED_MAX     /* bytes that travel in a script */
 #define SCRIPT_MARK 33           /* with its terminator */
 #define SCRIPT_RUN  "ANYBOX_RUN" /* the variable that has the mark */
 
@@ -46,16 +48,5 @@ void script_kill(const char *mark, struct buf *out);
 void script_add_base64(struct buf *out, struct str bytes);
 /* Adds "base64 -d" of them, a command with its text. */
 void script_add_bytes(struct buf *out, struct str bytes);
-
-/* What a source has to give, when that is little: *is_whole. Else `rest` reads on from there. */
-struct feed {
-    const struct source *from;
-    struct buf some;
-    bool is_whole;
-};
-void feed_init(struct feed *f, const struct source *from);
-void feed_fini(struct feed *f);
-int feed_fill(struct feed *f, const struct ctx *ctx, struct err *e) MUST_CHECK;
-struct source feed_rest(struct feed *f); /* the bytes in `some` come first */
 
 #endif

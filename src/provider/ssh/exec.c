@@ -11,7 +11,7 @@
 #include "base/id.h"
 #include "base/own.h"
 #include "base/thread.h"
-#include "provider/ssh/command.h"
+#include "provider/command.h"
 #include "provider/ssh/own.h"
 
 #define NOISE_MAX      (64u << 10) /* of a login shell, before the command */
@@ -491,7 +491,8 @@ int ssh_exec_plain(struct box *b, const struct ctx *ctx, const struct exec_req *
     }
     buf_init(&f.in, 64u << 10);
     buf_init(&text, COMMAND_LINE_MAX);
-    if (command_build(&facts, req, f.mark, &text, e) < 0) {
+    const struct shell_facts shell = facts_of_shell(&facts);
+    if (command_build(&shell, req, f.mark, &text, e) < 0) {
         return -1;
     }
     f.chan = chan_open(f.machine, CHAN_EXEC, buf_str(&text), 0, e);

@@ -11,8 +11,8 @@
 #include "base/id.h"
 #include "base/own.h"
 #include "base/sha256.h"
+#include "provider/command.h"
 #include "provider/over_agent.h"
-#include "provider/ssh/command.h"
 #include "provider/ssh/hostagent.h"
 #include "provider/ssh/own.h"
 #include "provider/ssh/relay.h"
@@ -122,7 +122,8 @@ static struct chan *run_script(struct visit *v, struct str script, struct err *e
     struct buf text own_buf = {0};
 
     buf_init(&text, 4 * (size_t)SCRIPT_MAX);
-    command_wrap(&v->facts, script, &text);
+    const struct shell_facts shell = facts_of_shell(&v->facts);
+    command_wrap(&shell, script, &text);
     if (text.cut) {
         (void)err_set(e, ERR_BUG, "the agent's script is too long");
         return NULL;

@@ -2,6 +2,7 @@
 #ifndef PROVIDER_SSH_OWN_H
 #define PROVIDER_SSH_OWN_H
 
+#include "provider/command.h"
 #include "provider/ssh/machine.h"
 #include "provider/ssh/ssh.h"
 
@@ -44,5 +45,11 @@ int ssh_reach(struct machine *m, const struct ctx *ctx, struct err *e) MUST_CHEC
 /* What the host told about itself; connects when nobody did yet. */
 int ssh_facts(struct machine *m, const struct ctx *ctx, struct facts *out, struct err *e)
     MUST_CHECK;
+
+/* Of what is known of a host, what the text of a command depends on. */
+static inline struct shell_facts facts_of_shell(const struct facts *f)
+{
+    return (struct shell_facts){f->known, f->has_bash, f->has_timeout, f->is_plain_shell};
+}
 
 #endif

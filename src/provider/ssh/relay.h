@@ -12,7 +12,7 @@
 #ifndef PROVIDER_SSH_RELAY_H
 #define PROVIDER_SSH_RELAY_H
 
-#include "provider/ssh/command.h"
+#include "provider/command.h"
 #include "provider/ssh/machine.h"
 
 #define RELAY_LINE_MAX 256

@@ -8,16 +8,16 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "provider/ssh/command.h"
+#include "provider/command.h"
 #include "test.h"
 
 #define MARK "0123456789abcdef0123456789abcdef"
 
-static const struct facts sh_host = {.known = true, .is_plain_shell = true};
-static const struct facts bash_host = {
+static const struct shell_facts sh_host = {.known = true, .is_plain_shell = true};
+static const struct shell_facts bash_host = {
     .known = true, .has_bash = true, .has_timeout = true, .is_plain_shell = true};
-static const struct facts odd_host = {.known = true, .has_bash = true, .has_timeout = true};
-static const struct facts new_host = {0}; /* nobody has asked it yet */
+static const struct shell_facts odd_host = {.known = true, .has_bash = true, .has_timeout = true};
+static const struct shell_facts new_host = {0}; /* nobody has asked it yet */
 
 /* Runs the text as sshd would, without what it prints to stderr. The output behind the
  * marker's line is in `to`; the exit status is returned. */
@@ -46,7 +46,8 @@ static int run(struct str text, char *to, size_t size)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
 }
 
-static int run_with(const struct facts *facts, const struct exec_req *req, char *to, size_t size)
+static int run_with(const struct shell_facts *facts, const struct exec_req *req, char *to,
+                    size_t size)
 {
     struct buf text own_buf = {0};
     struct err e = {0};
@@ -75,7 +76,7 @@ static const char *const nasty[] = {
 static void test_words_survive(void **state)
 {
     (void)state;
-    const struct facts *hosts[] = {&sh_host, &bash_host, &odd_host, &new_host};
+    const struct shell_facts *hosts[] = {&sh_host, &bash_host, &odd_host, &new_host};
 
     for (size_t h = 0; h < COUNTOF(hosts); h++) {
         for (size_t i = 0; i < COUNTOF(nasty); i++) {

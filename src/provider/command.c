@@ -1,4 +1,4 @@
-#include "provider/ssh/command.h"
+#include "provider/command.h"
 
 #include <string.h>
 
@@ -72,8 +72,8 @@ static void add_keeper(struct buf *script, long long seconds)
              seconds);
 }
 
-static int add_script(struct buf *script, const struct facts *facts, const struct exec_req *req,
-                      const char *mark, struct err *e)
+static int add_script(struct buf *script, const struct shell_facts *facts,
+                      const struct exec_req *req, const char *mark, struct err *e)
 {
     /* timeout makes itself the leader of the command's group; else the shell is that. */
     buf_addf(script, "printf %%s\\\\n \"%s $%s\";", mark,
@@ -119,7 +119,7 @@ static bool has_nul(const struct exec_req *req)
 }
 
 /* "shell -c script", as the login shell reads it. */
-static void add_words(const struct facts *facts, const char *shell, struct str script,
+static void add_words(const struct shell_facts *facts, const char *shell, struct str script,
                       struct buf *out)
 {
     if (facts->is_plain_shell) {
@@ -131,7 +131,7 @@ static void add_words(const struct facts *facts, const char *shell, struct str s
     }
 }
 
-void command_wrap(const struct facts *facts, struct str script, struct buf *out)
+void command_wrap(const struct shell_facts *facts, struct str script, struct buf *out)
 {
     buf_add(out, S("exec "));
     add_words(facts, "sh", script, out);
@@ -147,7 +147,7 @@ static long long keeper_s(const struct exec_req *req)
 /* For a host that nobody asked yet what it has: the script finds out by itself. */
 static int build_blind(const struct exec_req *req, const char *mark, struct buf *out, struct err *e)
 {
-    const struct facts with = {.has_timeout = true}, without = {0};
+    const struct shell_facts with = {.has_timeout = true}, without = {0};
     struct buf script own_buf = {0}, part own_buf = {0};
 
     buf_init(&script, COMMAND_LINE_MAX);
@@ -175,7 +175,7 @@ static int build_blind(const struct exec_req *req, const char *mark, struct buf 
                : 0;
 }
 
-int command_build(const struct facts *facts, const struct exec_req *req, const char *mark,
+int command_build(const struct shell_facts *facts, const struct exec_req *req, const char *mark,
                   struct buf *out, struct err *e)
 {
     struct buf script own_buf = {0};
@@ -198,7 +198,7 @@ int command_build(const struct facts *facts, const struct exec_req *req, const c
     add_words(facts, shell, buf_str(&script), out);
     if (script.cut || out->cut) {
         return err_set(e, ERR_LIMIT,
-                       "the command with its environment is too long for an SSH host: at most %u "
+                       "the command with its environment is too long without an agent: at most %u "
                        "bytes once quoted. Write it to a file with write_remote_file and run that",
                        COMMAND_LINE_MAX);
     }
