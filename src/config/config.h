@@ -93,6 +93,7 @@ struct config {
     int64_t docker_read_only;     /* 1: the root file system */
     int64_t docker_host_network;  /* 0: network "host" is refused */
     int64_t docker_gpu;           /* 0: gpu is refused */
+    int64_t docker_agent;         /* 0: ours is not brought into containers */
     int64_t docker_pull;          /* 1: a missing image is pulled when it is wanted */
     int64_t docker_prepull;       /* 1: and already when `anybox serve` starts */
     int64_t docker_mount;         /* 1: a folder of this machine is a box's work folder */

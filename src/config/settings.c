@@ -184,6 +184,9 @@
       "whether a container may ask for network host: that of the engine's machine")                \
     X("docker.allow_gpu", BOOLEAN, docker_gpu, 0, 1, NO_ZERO, "false", "ANYBOX_DOCKER_ALLOW_GPU",  \
       "whether a container may ask for gpu: all GPUs of the engine's machine")                     \
+    X("docker.agent", BOOLEAN, docker_agent, 0, 1, NO_ZERO, "true", "ANYBOX_DOCKER_AGENT",         \
+      "whether containers get the agent; false, or where it cannot run: the engine's own exec, "   \
+      "which is slower and has no ports and no changes of the lifetime")                           \
     X("docker.pull", BOOLEAN, docker_pull, 0, 1, NO_ZERO, "true", "ANYBOX_DOCKER_PULL",            \
       "whether an image that is not there is pulled when a container is made of it")               \
     X("docker.prepull", BOOLEAN, docker_prepull, 0, 1, NO_ZERO, "false", "ANYBOX_DOCKER_PREPULL",  \

@@ -178,6 +178,7 @@ static struct provider *open_docker(const struct config *config, struct err *e)
         .memswap_bytes = config->docker_memswap,
         .read_only = config->docker_read_only != 0,
         .gpu = config->docker_gpu != 0,
+        .no_agent = config->docker_agent == 0,
         .pull = config->docker_pull != 0,
         .mount_root = config->docker_mount_root,
         .home = config->home,

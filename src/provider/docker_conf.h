@@ -19,6 +19,7 @@ struct docker_conf {        /* empty: not said */
     int64_t memswap_bytes;  /* memory and swap together; 0: as much as memory */
     bool read_only;         /* the root file system; work, home and /tmp stay writable */
     bool gpu;               /* a box may ask for the machine's GPUs */
+    bool no_agent;          /* ours is not brought into containers */
     bool pull;              /* a missing image is pulled when a box wants it */
     struct str mount_root;  /* each box has a folder below it as its work folder */
     struct str home;        /* the user's own, which is never shared */

@@ -20,7 +20,7 @@ import opensandbox_server  # noqa: E402
 import schema  # noqa: E402
 import ssh_servers  # noqa: E402
 from host import IS_ROOT, TIERS, Host, Install, Tier, use_own_etc  # noqa: E402
-from places import EVERY_TIER, PLACES  # noqa: E402
+from places import EVERY_TIER, PLACES, SUITE_ONLY  # noqa: E402
 
 collect_ignore_glob = ["projects/*"]  # what run_tests is tried on
 
@@ -39,9 +39,10 @@ def pytest_addoption(parser):
 def pytest_generate_tests(metafunc):
     chosen = metafunc.config.getoption("--tier")
     if "place" in metafunc.fixturenames:
+        later = set(getattr(metafunc.module, "LONG_PLACES", ()))
+        later |= SUITE_ONLY if metafunc.module.__name__ != "test_behaviours" else set()
         pairs = [(p, t) for p in PLACES for t in (TIERS if p in EVERY_TIER else TIERS[:1])
-                 if chosen in (None, t) and
-                 (metafunc.config.getoption("--long") or p not in getattr(metafunc.module, "LONG_PLACES", ()))]
+                 if chosen in (None, t) and (metafunc.config.getoption("--long") or p not in later)]
         metafunc.parametrize(("place", "tier"), pairs, indirect=True)
     elif "tier" in metafunc.fixturenames:
         everyone = metafunc.definition.get_closest_marker("every_tier")
@@ -137,7 +138,8 @@ def box(client):
 @pytest.fixture
 def place(host, request):
     name = request.param
-    fixture = "world" if name.startswith("ssh") else {"docker": "engine", "opensandbox": "platform"}.get(name)
+    kind = name.partition("-")[0]
+    fixture = {"ssh": "world", "docker": "engine", "opensandbox": "platform"}.get(kind)
     needs = request.getfixturevalue(fixture) if fixture else None
     with PLACES[name](host, needs) as client:
         yield client

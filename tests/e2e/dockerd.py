@@ -112,7 +112,7 @@ class Engine:
         self.log = folder / "log"
         self.process = self.containerd = None
         self.driver = None
-        self.lent = self.home = None
+        self.lent, self.homes = {}, {}  # by whether it has the agent
         folder.mkdir()
 
     # ---- its life ----
@@ -242,18 +242,19 @@ address = "{self.folder}/containerd.sock"
 
     # ---- one box for many tests ----
 
-    def lend(self, host):
+    def lend(self, host, agent=True):
         """Gives the test a state folder that knows of the one box "work"; its id."""
-        if self.lent is None or not self.is_running(self.lent):
-            self.home = self.folder / f"home{time.monotonic_ns()}"
-            client = McpClient([str(host.install.anybox)], env=host.env(ANYBOX_HOME=str(self.home), **self.env),
+        env = {**self.env, "ANYBOX_DOCKER_AGENT": "true" if agent else "false"}
+        if agent not in self.lent or not self.is_running(self.lent[agent]):
+            self.homes[agent] = self.folder / f"home{time.monotonic_ns()}"
+            client = McpClient([str(host.install.anybox)], env=host.env(ANYBOX_HOME=str(self.homes[agent]), **env),
                                cwd=host.project)
-            self.lent = client.tool("create_sandbox", name="work", provider="docker")["sandbox_id"]
+            self.lent[agent] = client.tool("create_sandbox", name="work", provider="docker")["sandbox_id"]
             client.close()
-        shutil.copytree(self.home, host.home)
-        host.more_env = self.env
-        host.kept.add(self.lent)
-        return self.lent
+        shutil.copytree(self.homes[agent], host.home)
+        host.more_env = env
+        host.kept.add(self.lent[agent])
+        return self.lent[agent]
 
     def is_running(self, box_id):
         status, said = self.call("GET", f"/containers/anybox-{box_id[:12]}/json")
@@ -263,7 +264,7 @@ address = "{self.folder}/containerd.sock"
         """Ends its processes but PID 1 and those who speak with it, and removes its files."""
         if not self.is_running(box_id) or self.run(f"anybox-{box_id[:12]}", CLEAN) != 0:
             self.call("DELETE", f"/containers/anybox-{box_id[:12]}?force=1&v=1")
-            self.lent = None
+            self.lent = {agent: lent for agent, lent in self.lent.items() if lent != box_id}
 
 
 RUNTIME = """#!/usr/bin/python3

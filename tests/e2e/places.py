@@ -51,20 +51,23 @@ def ssh(*settings, waits=False):
     return place
 
 
-@contextlib.contextmanager
-def docker(host, engine):
-    """A container of an engine that the tests started: the same one for each, emptied in between."""
-    box_id = engine.lend(host)
-    client = host.server()
-    client.tool("select_sandbox", sandbox_id=box_id)
-    client.name, client.provider, client.box_id = "work", "docker", box_id
-    client.home, client.work, client.user = "/home/user", "/app/results", "user"
-    client.init = engine.of_box(box_id)["State"]["Pid"]
-    try:
-        yield client
-    finally:
-        engine.empty(box_id)
-        shutil.rmtree(host.home / "outputs", ignore_errors=True)  # for as long as the box is there
+def docker(agent=True):
+    """A container of an engine that the tests started: the same one for each, emptied in between.
+    Without the agent, it is used by the engine's own exec."""
+    @contextlib.contextmanager
+    def place(host, engine):
+        box_id = engine.lend(host, agent)
+        client = host.server()
+        client.tool("select_sandbox", sandbox_id=box_id)
+        client.name, client.provider, client.box_id = "work", "docker", box_id
+        client.home, client.work, client.user = "/home/user", "/app/results", "user"
+        client.init = engine.of_box(box_id)["State"]["Pid"]
+        try:
+            yield client
+        finally:
+            engine.empty(box_id)
+            shutil.rmtree(host.home / "outputs", ignore_errors=True)  # for as long as the box is there
+    return place
 
 
 @contextlib.contextmanager
@@ -84,9 +87,13 @@ PLACES = {
     "local": local,
     "ssh": ssh('agent = "never"'),
     "ssh-agent": ssh(waits=True),
-    "docker": docker,
+    "docker": docker(),
+    "docker-exec": docker(agent=False),
     "opensandbox": opensandbox,
 }
 
 # Each kind of user makes boxes in another way; to a host everybody comes alike.
 EVERY_TIER = {"local"}
+
+# Slow, and a second way to the same engine: beyond the suite itself only with --long.
+SUITE_ONLY = {"docker-exec"}

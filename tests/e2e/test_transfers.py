@@ -103,7 +103,7 @@ def streams(pid):
 def has_agent(request):
     """Without it nobody can tell at once that what is temporary on the far side is nobody's: it goes
     after an hour."""
-    return request.node.callspec.params["place"] != "ssh"
+    return request.node.callspec.params["place"] not in ("ssh", "docker-exec")
 
 
 def left_over(request, client):

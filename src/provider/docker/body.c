@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "provider/docker/docker.h"
+#include "base/own.h"
+#include "provider/docker/plain.h"
 
 #define SECONDS_MOST 316224000 /* what boxinit takes: ten years */
 #define RUN_SIZE     (1 << 20)
+#define SCRIPT_MAX   (8u << 10)
 
 /* ---- limits ------------------------------------------------------------------------------------ */
 
@@ -109,6 +111,8 @@ static void add_labels(const struct body *b, struct buf *to)
     add_label(to, LABEL_HELPER, STR_EMPTY); /* that of a container which the image was made of */
     add_label(to, LABEL_NAME, b->spec->name);
     add_label(to, LABEL_IMAGE, b->asked);
+    add_label(to, LABEL_VIA, b->is_plain ? S(VIA_EXEC) : STR_EMPTY);
+    add_label(to, LABEL_NO_AGENT, b->no_agent);
     add_number(to, LABEL_CREATED, b->now);
     add_number(to, LABEL_IDLE, b->limits.idle_s);
     add_number(to, LABEL_LIFETIME, b->limits.lifetime_s);
@@ -127,6 +131,16 @@ static void add_command(const struct body *b, struct buf *to)
 {
     const struct limits *l = &b->limits;
 
+    if (b->is_plain) {
+        struct buf script own_buf = {0};
+
+        buf_init(&script, SCRIPT_MAX);
+        plain_add_first(&script, l);
+        buf_add(to, S(",\"Cmd\":[\"-c\","));
+        value_quote(to, buf_str(&script));
+        buf_addc(to, ']');
+        return;
+    }
     buf_add(to, S(",\"Cmd\":[\"serve\",\"--socket\",\"" AGENT_DIR "/run\""));
     add_option(to, "--idle", l->idle_s > 0 ? l->idle_s : SECONDS_MOST);
     add_option(to, "--lifetime", l->lifetime_s);

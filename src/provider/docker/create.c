@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/path.h"
+#include "base/thread.h"
 #include "provider/docker/docker.h"
 #include "provider/talk.h"
 
@@ -270,6 +272,32 @@ static int create_once(struct docker *d, const struct ctx *ctx, struct body *b, 
                : err_set(e, ERR_PROTOCOL, "the engine tells no id of a new container");
 }
 
+static bool has_words(struct str said, const char *words)
+{
+    return said.p != NULL && said.len > 0 && memmem(said.p, said.len, words, strlen(words)) != NULL;
+}
+
+/* The agent is not for this processor, or lies where nothing may be run, or the image has a volume in
+ * its place, or a policy is against it. The same image is not tried again by this process. */
+static bool refuses_agent(struct docker *d, const struct body *b, struct str said)
+{
+    static const char *const reasons[] = {"exec format error", "permission denied",
+                                          "operation not permitted", "no such file or directory"};
+    const char *why = NULL;
+
+    for (size_t i = 0; i < COUNTOF(reasons) && why == NULL; i++) {
+        why = has_words(said, reasons[i]) ? reasons[i] : NULL;
+    }
+    if (why == NULL || !has_words(said, AGENT_DIR "/boxinit")) {
+        return false;
+    }
+    LOCKED(&d->lock);
+    (void)snprintf(d->refused, sizeof(d->refused), "%.*s", STR_ARG(b->prepared));
+    (void)snprintf(d->refused_why, sizeof(d->refused_why), "the engine could not start it: %s",
+                   why);
+    return true;
+}
+
 static int start(struct docker *d, const struct ctx *ctx, const struct body *b, struct str cid,
                  struct err *e)
 {
@@ -287,6 +315,9 @@ static int start(struct docker *d, const struct ctx *ctx, const struct body *b, 
         return 0;
     }
     struct str said = engine_said(&answer, ctx->arena);
+    if (!b->is_plain && refuses_agent(d, b, said)) {
+        return err_set(e, ERR_UNSUPPORTED, "the engine cannot run our agent");
+    }
     if (said.len > 0 && memmem(said.p, said.len, "exec format error", 17) != NULL) {
         return err_set(e, ERR_UNSUPPORTED,
                        "the image \"%.*s\" is for another processor than the engine's machine has: "
@@ -307,7 +338,9 @@ static int make(struct docker *d, const struct ctx *ctx, struct body *b, const s
     int rc = create_once(d, ctx, b, cid, e);
 
     if (rc < 0 && e->kind == ERR_NOT_FOUND) {
-        rc = image_prepare(d, ctx, of, b->prepared, e) < 0 ? -1 : create_once(d, ctx, b, cid, e);
+        const struct prepared as = {b->prepared, b->is_plain, b->no_agent};
+
+        rc = image_prepare(d, ctx, of, &as, e) < 0 ? -1 : create_once(d, ctx, b, cid, e);
     }
     if (rc == 0 && start(d, ctx, b, *cid, e) < 0) {
         struct ctx last = {.arena = ctx->arena};
@@ -319,6 +352,40 @@ static int make(struct docker *d, const struct ctx *ctx, struct body *b, const s
         (void)rmdir(arena_cstr(ctx->arena, b->bind));
     }
     return rc;
+}
+
+static int choose(struct docker *d, const struct ctx *ctx, const struct image *of, struct body *b,
+                  struct err *e)
+{
+    struct prepared p = {0};
+
+    if (prepared_choose(d, ctx, of, &p, e) < 0) {
+        return -1;
+    }
+    b->prepared = p.name;
+    b->is_plain = p.is_plain;
+    b->no_agent = p.no_agent;
+    return 0;
+}
+
+/* With our agent where that can be; else without, which is known after the first try. */
+static int make_either(struct docker *d, const struct ctx *ctx, struct body *b,
+                       const struct image *of, struct str *cid, struct err *e)
+{
+    if (choose(d, ctx, of, b, e) < 0) {
+        return -1;
+    }
+    if (make(d, ctx, b, of, cid, e) == 0) {
+        return 0;
+    }
+    struct err why = *e;
+    if (b->is_plain || why.kind != ERR_UNSUPPORTED || choose(d, ctx, of, b, e) < 0 ||
+        !b->is_plain) {
+        *e = why;
+        return -1;
+    }
+    b->bind = STR_EMPTY; /* it was removed */
+    return make(d, ctx, b, of, cid, e);
 }
 
 struct box *docker_create(struct provider *p, const struct ctx *ctx, const struct box_spec *spec,
@@ -335,14 +402,13 @@ struct box *docker_create(struct provider *p, const struct ctx *ctx, const struc
     if (check_spec(d, spec, e) < 0 || image_check(body.asked, e) < 0 ||
         docker_instance(d, true, instance, e) < 0 || engine_facts(d, ctx, &facts, e) < 0 ||
         body_limits(d, &facts, &spec->limits, &body.limits, e) < 0 ||
-        image_find(d, ctx, body.asked, d->conf.pull, &image, e) < 0 ||
-        prepared_name(d, ctx, &image, &body.prepared, e) < 0) {
+        image_find(d, ctx, body.asked, d->conf.pull, &image, e) < 0) {
         return NULL;
     }
     body.instance = str_from(instance);
     body.is_podman = facts.is_podman;
-    if (make(d, ctx, &body, &image, &cid, e) < 0) {
+    if (make_either(d, ctx, &body, &image, &cid, e) < 0) {
         return NULL;
     }
-    return docker_box_new(d, spec->id, cid);
+    return docker_box_new(d, spec->id, cid, body.is_plain);
 }

@@ -11,6 +11,8 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "base/thread.h"
+#include "provider/docker/plain.h"
+#include "provider/over_shell.h"
 #include "provider/usage_text.h"
 
 #define TEXTS_MAX      (4u << 20)
@@ -47,6 +49,7 @@ static struct provider *docker_open(const struct provider_conf *conf, struct err
     copy_texts(d, conf->docker);
     d->provider.ops = &docker_ops;
     d->provider.name = arena_str(&d->texts, conf->name);
+    d->plain = (struct provider){.ops = &docker_plain_ops, .name = d->provider.name};
     d->state_dir = arena_cstr(&d->texts, conf->state_dir);
     d->program_dir = arena_cstr(&d->texts, conf->program_dir);
     d->config_file = arena_str(&d->texts, conf->config_file);
@@ -69,7 +72,7 @@ static void docker_close(struct provider *p)
 
 /* ---- handles ---------------------------------------------------------------------------------- */
 
-struct box *docker_box_new(struct docker *d, struct str id, struct str cid)
+struct box *docker_box_new(struct docker *d, struct str id, struct str cid, bool is_plain)
 {
     struct docker_box *db = xcalloc(1, sizeof(*db));
     struct where where;
@@ -83,7 +86,7 @@ struct box *docker_box_new(struct docker *d, struct str id, struct str cid)
     db->agent.connect = docker_connect;
     db->agent.probe_ms = PROBE_MS;
     db->agent.slow = engine_where(d, &a, &where, &ignored) == 0 && !engine_is_local(&where);
-    db->agent.box.provider = &d->provider;
+    db->agent.box.provider = is_plain ? &d->plain : &d->provider;
     db->agent.box.ref = str_from(db->id);
     atomic_init(&db->agent.box.refs, 1);
     return &db->agent.box;
@@ -113,22 +116,25 @@ static struct box *docker_attach(struct provider *p, const struct ctx *ctx, stru
                       STR_ARG(container_reason(&c, ctx->arena, &kind)));
         return NULL;
     }
-    return docker_box_new(d, ref, c.cid);
+    return docker_box_new(d, ref, c.cid, c.is_plain);
 }
 
 /* ---- looking ------------------------------------------------------------------------------------ */
 
-static struct str tier_of(struct docker *d, struct arena *a)
+static struct str tier_of(struct docker *d, struct arena *a, const struct container *c)
 {
+    struct str why =
+        c->is_plain ? arena_printf(a, "; no agent: %.*s", STR_ARG(c->no_agent)) : STR_EMPTY;
     LOCKED(&d->lock);
 
     if (!d->has_facts) {
-        return S("container");
+        return arena_printf(a, "container%.*s", STR_ARG(why));
     }
     const struct engine_facts *f = &d->facts;
-    return arena_printf(a, "container%s, cgroup v%.*s%s", f->is_rootless ? ", rootless engine" : "",
+    return arena_printf(a, "container%s, cgroup v%.*s%s%.*s",
+                        f->is_rootless ? ", rootless engine" : "",
                         STR_ARG(f->cgroup.len > 0 ? f->cgroup : S("1")),
-                        f->has_seccomp ? "" : ", no seccomp");
+                        f->has_seccomp ? "" : ", no seccomp", STR_ARG(why));
 }
 
 static struct str host_of(struct docker *d, struct arena *a)
@@ -153,13 +159,13 @@ static void fill_info(struct docker *d, struct arena *a, const struct container 
         .ref = c->id,
         .name = c->name,
         .state = states[c->state],
-        .tier = tier_of(d, a),
+        .tier = tier_of(d, a, c),
         .host = host_of(d, a),
         .user = c->user.len > 0 ? c->user : S(BOX_USER),
         .work_dir = c->work.len > 0 ? c->work : d->conf.work_dir,
         .home = c->home.len > 0 ? c->home : S(BOX_HOME),
         .image = c->image,
-        .via = S("agent"),
+        .via = c->is_plain ? S(VIA_EXEC) : S("agent"),
         .limits = c->limits,
         .network = c->network,
         .created_at = c->created_at,
@@ -247,6 +253,11 @@ static int docker_extend(struct box *b, const struct ctx *ctx, int32_t lifetime_
     if (lifetime_s < 1) {
         return err_set(e, ERR_INVALID, "a lifetime of %d s is too small: at least 1 s", lifetime_s);
     }
+    if (b->provider->ops == &docker_plain_ops) {
+        return err_set(e, ERR_UNSUPPORTED,
+                       "its lifetime cannot be changed: it has no agent of ours that could; make "
+                       "another sandbox with a longer one");
+    }
     if (agent_extend(b, ctx, lifetime_s, e) < 0) {
         return -1;
     }
@@ -303,6 +314,9 @@ static int docker_resume(struct box *b, const struct ctx *ctx, struct err *e)
 
     if (change_to(b, ctx, CONTAINER_RUNNING, "unpause", e) < 0) {
         return -1;
+    }
+    if (b->provider->ops == &docker_plain_ops) {
+        return 0; /* PID 1 sees that it was paused */
     }
     return agent_usage(b, ctx, &ignored, e);
 }
@@ -399,4 +413,24 @@ const struct provider_ops docker_ops = {
     .trees = &trees_over_agent,
     .meter = &meter,
     .ports = &ports_over_agent,
+};
+
+/* Of boxes without our agent. */
+const struct provider_ops docker_plain_ops = {
+    .type = "docker",
+    .open = docker_open,
+    .close = docker_close,
+    .list = docker_list,
+    .attach = docker_attach,
+    .info = docker_info,
+    .release = docker_release,
+    .exec = plain_exec,
+    .doctor = docker_doctor,
+    .factory = &factory,
+    .images = &docker_images,
+    .files = &files_over_shell,
+    .trees = &trees_over_shell,
+    .meter = &meter_over_shell,
+    .ports = &plain_ports,
+    .shell = &docker_shell,
 };

@@ -16,6 +16,8 @@
  * with engines on other machines and with read-only roots. An image that changed has another hash;
  * the old one is removed then.
  *
+ * Where the agent cannot be (plain.c), the engine's own exec and scripts in the image's sh do the same, slower.
+ *
  * What is ours. Containers carry labels: anybox.id, which box it is, and anybox.instance, the
  * random id of the state folder that made it (state.c). A container without both, whatever its name, is
  * never used, stopped or removed. The label of a box is written by whoever may use the engine, who is root
@@ -27,6 +29,7 @@
 #include <pthread.h>
 
 #include "base/buf.h"
+#include "provider/command.h"
 #include "provider/docker/http.h"
 #include "provider/docker/value.h"
 #include "provider/docker_conf.h"
@@ -49,7 +52,11 @@
 #define LABEL_HOME     "anybox.home"
 #define LABEL_USER     "anybox.user"
 #define LABEL_WORK     "anybox.work"
-#define LABEL_HELPER   "anybox.helper" /* a container that only prepares an image */
+#define LABEL_VIA      "anybox.via"      /* VIA_EXEC: without our agent; else empty */
+#define LABEL_NO_AGENT "anybox.no_agent" /* why not */
+#define LABEL_HELPER   "anybox.helper"   /* a container that only prepares an image */
+
+#define VIA_EXEC "exec"
 
 struct engine_facts { /* of GET /info */
     struct str version, driver, cgroup, machine, system, options;
@@ -60,7 +67,8 @@ struct engine_facts { /* of GET /info */
 
 struct docker {
     struct provider provider;
-    struct arena texts; /* owns what conf names */
+    struct provider plain; /* of boxes without our agent: plain.c */
+    struct arena texts;    /* owns what conf names */
     struct docker_conf conf;
     struct limits defaults;
     const char *state_dir, *program_dir;
@@ -72,9 +80,16 @@ struct docker {
     struct engine_facts facts; /* texts in .texts */
     char instance[DOCKER_ID_SIZE];
     char agent_hash[DOCKER_ID_SIZE]; /* "": not read yet */
+    char refused[80];                /* the prepared image whose agent could not be started last */
+    char refused_why[160];
 };
 
 struct relay;
+
+struct plain_facts { /* known as .shell says */
+    struct shell_facts shell;
+    char home[256], work[256];
+};
 
 struct docker_box {
     struct agent_box agent;
@@ -84,13 +99,17 @@ struct docker_box {
     struct relay *relay;  /* NULL: none yet */
     bool is_opening;      /* somebody opens one */
     int64_t expires_at;   /* of an extension by this process; 0: none */
+    struct plain_facts plain;
+    bool has_tools; /* of a plain one: shell_way.has_tools */
 };
 
 extern const struct provider_ops docker_ops;
+extern const struct provider_ops docker_plain_ops;
 
 static inline struct docker *docker_of(struct provider *p)
 {
-    return CONTAINER_OF(p, struct docker, provider);
+    return p->ops == &docker_plain_ops ? CONTAINER_OF(p, struct docker, plain)
+                                       : CONTAINER_OF(p, struct docker, provider);
 }
 
 static inline struct docker_box *docker_box_of(struct box *b)
@@ -132,7 +151,8 @@ enum container_state {
 };
 
 struct container {
-    struct str cid, id, instance, name, image, home, user, work, version;
+    struct str cid, id, instance, name, image, home, user, work, version, no_agent;
+    bool is_plain; /* without our agent, for the reason in no_agent */
     enum container_state state;
     int exit_code;
     bool is_oom, is_helper;
@@ -150,6 +170,9 @@ bool container_read(const struct value *v, struct container *out);
 /* Asks for the box `id`. ERR_GONE when there is none, or when a container of that name is not ours. */
 int container_find(struct docker *d, const struct ctx *ctx, struct str id, struct container *out,
                    struct err *e) MUST_CHECK;
+/* 0: the engine says that it runs. Else why it cannot be used. */
+int container_usable(struct docker *d, const struct ctx *ctx, struct str id, struct err *e)
+    MUST_CHECK;
 /* Why it ended, as a phrase. */
 struct str container_reason(const struct container *c, struct arena *a, enum box_end *kind);
 /* Removes it with its anonymous volumes. None there is success. */
@@ -173,6 +196,8 @@ struct body {
     struct str home; /* of a read-only root: where it is, and whose */
     uint32_t uid, gid;
     bool is_podman; /* the engine */
+    bool is_plain;  /* without our agent, because of */
+    struct str no_agent;
     int64_t now;
 };
 
@@ -195,6 +220,12 @@ struct image {
     struct str machine;
 };
 
+struct prepared {
+    struct str name;
+    bool is_plain;       /* without our agent */
+    struct str no_agent; /* why */
+};
+
 /* Looks for it, and pulls it when it is not there and `pull` says so. */
 int image_find(struct docker *d, const struct ctx *ctx, struct str ref, bool pull,
                struct image *out, struct err *e) MUST_CHECK;
@@ -204,13 +235,17 @@ extern const struct image_ops docker_images;
 int docker_image_make(struct provider *p, const struct ctx *ctx, const struct image_order *order,
                       image_phase_fn *phase, void *arg, struct err *e);
 
-/* The name that the prepared image has, or would have. */
-int prepared_name(struct docker *d, const struct ctx *ctx, const struct image *of, struct str *out,
-                  struct err *e) MUST_CHECK;
+/* The name that the prepared image has, or would have; a plain one is without our agent. ERR_UNSUPPORTED: there
+ * is none for its processor. */
+int prepared_name(struct docker *d, const struct ctx *ctx, const struct image *of, bool is_plain,
+                  struct str *out, struct err *e) MUST_CHECK;
+/* The same for what a box of this image would be made of. */
+int prepared_choose(struct docker *d, const struct ctx *ctx, const struct image *of,
+                    struct prepared *out, struct err *e) MUST_CHECK;
 /* Is this one of them? Podman names them with a registry before. */
 bool prepared_is(struct str tag);
-int image_prepare(struct docker *d, const struct ctx *ctx, const struct image *of, struct str name,
-                  struct err *e) MUST_CHECK;
+int image_prepare(struct docker *d, const struct ctx *ctx, const struct image *of,
+                  const struct prepared *as, struct err *e) MUST_CHECK;
 
 /* ---- auth.c: registries ------------------------------------------------------------------- */
 
@@ -235,10 +270,37 @@ bool archive_first_file(struct str archive, struct str *out);
 
 struct box *docker_create(struct provider *p, const struct ctx *ctx, const struct box_spec *spec,
                           struct err *e);
-struct box *docker_box_new(struct docker *d, struct str id, struct str cid);
+struct box *docker_box_new(struct docker *d, struct str id, struct str cid, bool is_plain);
 int docker_sweep(struct provider *p, const struct ctx *ctx, struct err *e);
 int docker_doctor(struct provider *p, const struct ctx *ctx, check_fn *each, void *arg,
                   struct err *e);
+
+/* ---- exec.c: an exec of the engine's with attached streams --------------------------------- */
+
+#define FRAME_HEAD 8u
+
+/* What comes is in pieces, each with its stream and length before it. */
+struct frames {
+    char head[FRAME_HEAD];
+    size_t n_head;
+    uint32_t left;
+};
+typedef int frames_fn(void *arg, enum stream from, struct str bytes, struct err *e);
+int frames_take(struct frames *f, struct str bytes, frames_fn *take, void *arg, struct err *e)
+    MUST_CHECK;
+
+struct exec_order {
+    const char *doing;  /* for sentences */
+    struct str command; /* a JSON array */
+    bool has_input;
+};
+/* *again: it failed though the engine says that the container runs. */
+int exec_make(struct docker *d, const struct ctx *ctx, const struct docker_box *db,
+              const struct exec_order *order, struct str *out, bool *again, struct err *e)
+    MUST_CHECK;
+/* What we send goes as it is; what comes is frames, of which *rest has come already. */
+int exec_start(struct docker *d, const struct ctx *ctx, struct str exec, const char *doing,
+               struct wire *wire, struct str *rest, struct err *e) MUST_CHECK;
 
 /* relay.c: a conversation with the box's agent, as agent_box.connect has it. */
 int docker_connect(struct box *b, const struct ctx *ctx, struct err *e);

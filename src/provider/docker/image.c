@@ -286,16 +286,16 @@ static int images_ready(struct provider *p, const struct ctx *ctx, struct str na
     struct docker *d = docker_of(p);
     struct image image;
     struct image ignored_image;
-    struct str prepared = STR_EMPTY;
+    struct prepared prepared = {0};
 
     if (image_find(d, ctx, name, true, &image, e) < 0 ||
-        prepared_name(d, ctx, &image, &prepared, e) < 0) {
+        prepared_choose(d, ctx, &image, &prepared, e) < 0) {
         return -1;
     }
-    if (look(d, ctx, prepared, &ignored_image, e) == 0) {
+    if (look(d, ctx, prepared.name, &ignored_image, e) == 0) {
         return 0;
     }
-    return e->kind == ERR_NOT_FOUND ? image_prepare(d, ctx, &image, prepared, e) : -1;
+    return e->kind == ERR_NOT_FOUND ? image_prepare(d, ctx, &image, &prepared, e) : -1;
 }
 
 const struct image_ops docker_images = {

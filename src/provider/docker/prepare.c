@@ -93,15 +93,15 @@ static int agent_hash(struct docker *d, const struct ctx *ctx, const struct imag
     return 0;
 }
 
-int prepared_name(struct docker *d, const struct ctx *ctx, const struct image *of, struct str *out,
-                  struct err *e)
+int prepared_name(struct docker *d, const struct ctx *ctx, const struct image *of, bool is_plain,
+                  struct str *out, struct err *e)
 {
     unsigned char hash[SHA256_SIZE];
     char hex[SHA256_HEX_SIZE];
-    char agent[DOCKER_ID_SIZE];
+    char agent[DOCKER_ID_SIZE] = "none";
     struct sha256 h;
 
-    if (agent_hash(d, ctx, of, agent, e) < 0) {
+    if (!is_plain && agent_hash(d, ctx, of, agent, e) < 0) {
         return -1;
     }
     sha256_init(&h);
@@ -113,6 +113,35 @@ int prepared_name(struct docker *d, const struct ctx *ctx, const struct image *o
     add_hash(&h, d->conf.user);
     sha256_end(&h, hash);
     *out = arena_printf(ctx->arena, PREPARED_REPO ":%.32s", sha256_hex(hash, hex));
+    return 0;
+}
+
+int prepared_choose(struct docker *d, const struct ctx *ctx, const struct image *of,
+                    struct prepared *out, struct err *e)
+{
+    struct prepared p = {0};
+    struct str machine = str_head(of->machine, 20);
+
+    if (d->conf.no_agent) {
+        p.no_agent = S("docker.agent is false");
+    } else if (prepared_name(d, ctx, of, false, &p.name, e) < 0) {
+        if (e->kind != ERR_UNSUPPORTED) {
+            return -1;
+        }
+        p.no_agent =
+            arena_printf(ctx->arena, "none for %.*s is beside this anybox", STR_ARG(machine));
+    } else {
+        LOCKED(&d->lock);
+
+        if (str_eq(p.name, str_from(d->refused))) {
+            p.no_agent = arena_str(ctx->arena, str_from(d->refused_why));
+        }
+    }
+    p.is_plain = p.no_agent.len > 0;
+    if (p.is_plain && prepared_name(d, ctx, of, true, &p.name, e) < 0) {
+        return -1;
+    }
+    *out = p;
     return 0;
 }
 
@@ -214,6 +243,7 @@ struct preparing {
     struct docker *d;
     const struct ctx *ctx;
     const struct image *of;
+    const struct prepared *as;
     struct str cid; /* of the container */
     struct str passwd, group;
     struct person person;
@@ -320,14 +350,16 @@ static int fill_archive(const struct preparing *p, struct buf *to, struct err *e
     struct str agent = STR_EMPTY;
     bool has_tmp = true;
 
-    if (load_agent(p->d, p->ctx->arena, p->of, &agent, e) < 0 || add_links(p, to, e) < 0 ||
-        has_path(p, "/tmp", &has_tmp, e) < 0) {
+    if ((!p->as->is_plain && load_agent(p->d, p->ctx->arena, p->of, &agent, e) < 0) ||
+        add_links(p, to, e) < 0 || has_path(p, "/tmp", &has_tmp, e) < 0) {
         return -1;
     }
     /* Not to be read by its own user: so it can neither be traced nor dumped from its first
      * instruction on, though commands run as the same user. */
     add_folder(to, S(AGENT_DIR), 0755, 0, 0);
-    add_file(to, S(AGENT_DIR "/boxinit"), 0711, agent);
+    if (!p->as->is_plain) {
+        add_file(to, S(AGENT_DIR "/boxinit"), 0711, agent);
+    }
     add_folder(to, S(AGENT_DIR "/run"), 0700, who->uid, who->gid);
     add_folder(to, p->d->conf.work_dir, 0755, who->uid, who->gid);
     add_folder(to, who->home, 0755, who->uid, who->gid);
@@ -382,6 +414,18 @@ static void write_config(const struct preparing *p, struct buf *to)
     buf_addc(to, ']');
 }
 
+static struct str via_of(const struct preparing *p)
+{
+    return p->as->is_plain ? S(VIA_EXEC) : STR_EMPTY;
+}
+
+/* PID 1's program. */
+static struct str entry_of(const struct preparing *p)
+{
+    return p->as->is_plain ? S("\"Entrypoint\":[\"/bin/sh\"],\"Cmd\":[],")
+                           : S("\"Entrypoint\":[\"" AGENT_DIR "/boxinit\"],\"Cmd\":[],");
+}
+
 static void write_labels(const struct preparing *p, struct buf *to)
 {
     buf_add(to, S("\"" LABEL_IMAGE "\":"));
@@ -392,6 +436,8 @@ static void write_labels(const struct preparing *p, struct buf *to)
     value_quote(to, p->person.name);
     buf_add(to, S(",\"" LABEL_WORK "\":"));
     value_quote(to, p->d->conf.work_dir);
+    buf_add(to, S(",\"" LABEL_VIA "\":"));
+    value_quote(to, via_of(p));
 }
 
 /* Once it is known who code is, the container can be all that the image is to be. */
@@ -407,7 +453,8 @@ static int make_helper(struct preparing *p, bool is_whole, struct err *e)
     buf_init(&body, 64u << 10);
     buf_add(&body, S("{\"Image\":"));
     value_quote(&body, p->of->id);
-    buf_add(&body, S(",\"Entrypoint\":[\"" AGENT_DIR "/boxinit\"],\"Cmd\":[],"));
+    buf_addc(&body, ',');
+    buf_add(&body, entry_of(p));
     if (is_whole) {
         write_config(p, &body);
         buf_addc(&body, ',');
@@ -442,7 +489,8 @@ static int commit(const struct preparing *p, struct str name, struct err *e)
     struct value *v = NULL;
 
     buf_init(&body, 64u << 10);
-    buf_add(&body, S("{\"Entrypoint\":[\"" AGENT_DIR "/boxinit\"],\"Cmd\":[],"));
+    buf_addc(&body, '{');
+    buf_add(&body, entry_of(p));
     write_config(p, &body);
     buf_add(&body, S(",\"Labels\":{\"" LABEL_HELPER "\":\"\",\"" LABEL_INSTANCE "\":\"\","));
     write_labels(p, &body);
@@ -458,7 +506,7 @@ static int commit(const struct preparing *p, struct str name, struct err *e)
     return engine_ask(p->d, p->ctx, &req, &v, e);
 }
 
-/* Prepared images of the same name that are not the one of now. Whoever still runs of one keeps it. */
+/* Prepared images of the same name and way that are not the one of now. Whoever still runs of one keeps it. */
 static void drop_old(const struct preparing *p, struct str name)
 {
     struct buf path own_buf = {0};
@@ -478,6 +526,9 @@ static void drop_old(const struct preparing *p, struct str name)
     for (const struct value *image = v->first; image != NULL; image = image->next) {
         const struct value *tags = value_at(image, "RepoTags");
 
+        if (!str_eq(value_member(value_at(image, "Labels"), S(LABEL_VIA)), via_of(p))) {
+            continue;
+        }
         for (const struct value *t = tags != NULL ? tags->first : NULL; t != NULL; t = t->next) {
             struct http_answer answer;
 
@@ -518,16 +569,16 @@ static int make_whole(struct preparing *p, struct err *e)
     return container_remove(p->d, p->ctx, p->cid, e) < 0 ? -1 : make_helper(p, true, e);
 }
 
-int image_prepare(struct docker *d, const struct ctx *ctx, const struct image *of, struct str name,
-                  struct err *e)
+int image_prepare(struct docker *d, const struct ctx *ctx, const struct image *of,
+                  const struct prepared *as, struct err *e)
 {
-    struct preparing p = {.d = d, .ctx = ctx, .of = of};
+    struct preparing p = {.d = d, .ctx = ctx, .of = of, .as = as};
     struct err ignored;
     int rc = -1;
 
     if (make_helper(&p, false, e) == 0 && read_users(&p, e) == 0 && make_whole(&p, e) == 0 &&
         send_archive(&p, e) == 0) {
-        rc = commit(&p, name, e);
+        rc = commit(&p, as->name, e);
     }
     /* Also after a cancel: it would stay until the next sweep. */
     struct ctx last = {.arena = ctx->arena};
@@ -537,6 +588,6 @@ int image_prepare(struct docker *d, const struct ctx *ctx, const struct image *o
     if (rc < 0) {
         return err_wrap(e, "cannot prepare the image \"%.*s\"", STR_ARG(str_head(of->ref, 100)));
     }
-    drop_old(&p, name);
+    drop_old(&p, as->name);
     return 0;
 }

@@ -33,7 +33,6 @@
 
 #define MARKER_DIGITS 32
 #define READ_SIZE     (128u << 10)
-#define FRAME_HEAD    8u
 #define GREET_MS      30000
 #define GAP_MS        5
 #define SETTLE_MS     5000
@@ -57,9 +56,7 @@ struct relay {
     unsigned n_open;
     /* of the thread alone, and before it of who opens: */
     struct mux *mux;
-    char head[FRAME_HEAD];
-    size_t n_head;
-    uint32_t left; /* of the engine's frame */
+    struct frames frames;
     char marker[MARKER_DIGITS + 2];
     size_t n_marked; /* of the marker that came */
     struct buf said; /* on stderr */
@@ -100,32 +97,14 @@ static int take_output(struct relay *r, struct str bytes, struct err *e)
     return bytes.len > 0 ? mux_feed(r->mux, bytes, e) : 0;
 }
 
-static int take_bytes(struct relay *r, struct str bytes, struct err *e)
+static int take_piece(void *arg, enum stream from, struct str bytes, struct err *e)
 {
-    while (bytes.len > 0) {
-        struct str part;
+    struct relay *r = arg;
 
-        if (r->left == 0) {
-            const unsigned char *h = (const unsigned char *)r->head;
-
-            r->head[r->n_head++] = bytes.p[0];
-            bytes = str_skip(bytes, 1);
-            if (r->n_head == FRAME_HEAD) {
-                r->left = (uint32_t)h[4] << 24 | (uint32_t)h[5] << 16 | (uint32_t)h[6] << 8 | h[7];
-                r->n_head = 0;
-            }
-            continue;
-        }
-        part = str_head(bytes, r->left);
-        r->left -= (uint32_t)part.len;
-        bytes = str_skip(bytes, part.len);
-        if (r->head[0] == 1 && take_output(r, part, e) < 0) {
-            return -1;
-        }
-        if (r->head[0] == 2) {
-            buf_add(&r->said, part);
-        }
+    if (from == STREAM_OUT) {
+        return take_output(r, bytes, e);
     }
+    buf_add(&r->said, bytes);
     return 0;
 }
 
@@ -137,7 +116,7 @@ static int receive(struct relay *r, char *room, struct err *e)
     if (n <= 0) {
         return (int)n;
     }
-    return take_bytes(r, (struct str){room, (size_t)n}, e) < 0 ? -1 : 1;
+    return frames_take(&r->frames, (struct str){room, (size_t)n}, take_piece, r, e) < 0 ? -1 : 1;
 }
 
 /* The head of the answer is none. When they end, the next call looks once more, and later ones do not. */
@@ -252,82 +231,29 @@ static void *run(void *arg)
 
 /* ---- opening -------------------------------------------------------------------------------------- */
 
-/* 0: the engine says that it runs. */
-static int not_usable(struct docker *d, const struct ctx *ctx, struct str id, struct err *e)
-{
-    struct container c;
-    enum box_end kind;
-
-    if (container_find(d, ctx, id, &c, e) < 0) {
-        return -1;
-    }
-    switch (c.state) {
-    case CONTAINER_ENDED:
-        return err_set(e, ERR_GONE, "it has ended: %.*s",
-                       STR_ARG(container_reason(&c, ctx->arena, &kind)));
-    case CONTAINER_PAUSED:
-        return err_set(e, ERR_UNREACHABLE, "it is paused: \"anybox resume %.*s\" lets it go on",
-                       NAME_DIGITS, id.p);
-    case CONTAINER_MADE: return err_set(e, ERR_UNREACHABLE, "its container is not started yet");
-    case CONTAINER_RUNNING: break;
-    }
-    return 0;
-}
-
 static int make_exec(struct docker *d, const struct ctx *ctx, const struct docker_box *db,
                      const char *marker, struct str *out, bool *again, struct err *e)
 {
-    struct http_req req = {
-        .method = "POST",
-        .path = arena_printf(ctx->arena, "/containers/%s/exec", db->cid),
-        .type = "application/json",
-        .body = arena_printf(ctx->arena,
-                             "{\"AttachStdin\":true,\"AttachStdout\":true,\"AttachStderr\":true,"
-                             "\"Tty\":false,\"Privileged\":false,\"Cmd\":[\"" AGENT_DIR
-                             "/boxinit\",\"relay\",\"--socket\",\"" AGENT_DIR
-                             "/run\",\"--marker\",\"%.*s\"]}",
-                             MARKER_DIGITS, marker),
+    const struct exec_order order = {
+        .doing = "cannot reach its agent",
+        .command = arena_printf(ctx->arena,
+                                "[\"" AGENT_DIR "/boxinit\",\"relay\",\"--socket\",\"" AGENT_DIR
+                                "/run\",\"--marker\",\"%.*s\"]",
+                                MARKER_DIGITS, marker),
+        .has_input = true,
     };
-    struct http_answer answer;
 
-    if (engine_call(d, ctx, &req, &answer, e) < 0) {
-        return -1;
-    }
-    if (answer.status != 201) {
-        int rc = not_usable(d, ctx, str_from(db->id), e);
-
-        *again = rc == 0;
-        return rc < 0 ? -1 : engine_fail(&answer, ctx->arena, "cannot reach its agent", e);
-    }
-    struct value *v = value_parse(ctx->arena, answer.body, e);
-    *out = v != NULL ? value_text(v, "Id") : STR_EMPTY;
-    if (v != NULL && out->len != DOCKER_CID_SIZE - 1) {
-        return err_set(e, ERR_PROTOCOL, "the engine tells no id of a new exec");
-    }
-    return v != NULL ? 0 : -1;
+    return exec_make(d, ctx, db, &order, out, again, e);
 }
 
 static int start_exec(struct docker *d, const struct ctx *ctx, struct str exec, struct relay *r,
                       struct err *e)
 {
-    struct http_req req = {
-        .method = "POST",
-        .path = arena_printf(ctx->arena, "/exec/%.*s/start", STR_ARG(exec)),
-        .type = "application/json",
-        .body = S("{\"Detach\":false,\"Tty\":false}"),
-    };
-    struct http_answer answer;
-    struct where where;
     struct str rest = STR_EMPTY;
 
-    if (engine_where(d, ctx->arena, &where, e) < 0 ||
-        http_upgrade(&where, ctx, &req, &r->wire, &rest, &answer, e) < 0) {
-        return -1;
-    }
-    if (r->wire.fd < 0) {
-        return engine_fail(&answer, ctx->arena, "cannot reach its agent", e);
-    }
-    return take_bytes(r, rest, e);
+    return exec_start(d, ctx, exec, "cannot reach its agent", &r->wire, &rest, e) < 0
+               ? -1
+               : frames_take(&r->frames, rest, take_piece, r, e);
 }
 
 /* The relay could not be run, or ended before it greeted. */
@@ -341,7 +267,7 @@ static int complain(struct docker *d, const struct ctx *ctx, const struct docker
         return -1;
     }
     struct err why = *e;
-    if (not_usable(d, ctx, str_from(db->id), e) < 0) {
+    if (container_usable(d, ctx, str_from(db->id), e) < 0) {
         return -1;
     }
     *e = why;
@@ -551,7 +477,7 @@ static bool swap_news(struct docker_box *db, bool now)
 static int heed_news(struct docker_box *db, const struct ctx *ctx, struct err *e)
 {
     if (!swap_news(db, false) ||
-        not_usable(docker_of(db->agent.box.provider), ctx, str_from(db->id), e) == 0) {
+        container_usable(docker_of(db->agent.box.provider), ctx, str_from(db->id), e) == 0) {
         return 0;
     }
     (void)swap_news(db, true);

@@ -167,6 +167,8 @@ bool container_read(const struct value *v, struct container *out)
         .home = value_member(labels, S(LABEL_HOME)),
         .user = value_member(labels, S(LABEL_USER)),
         .work = value_member(labels, S(LABEL_WORK)),
+        .is_plain = str_eq(value_member(labels, S(LABEL_VIA)), S(VIA_EXEC)),
+        .no_agent = value_member(labels, S(LABEL_NO_AGENT)),
         .is_helper = value_member(labels, S(LABEL_HELPER)).len > 0,
         .state = state_of(value_text(v, "State.Status")),
         .exit_code = clamp(value_int(v, "State.ExitCode")),
@@ -260,6 +262,27 @@ struct str container_reason(const struct container *c, struct arena *a, enum box
         return S("its container was killed, by docker kill or because the engine was started anew");
     }
     return arena_printf(a, "its container ended with exit code %d", c->exit_code);
+}
+
+int container_usable(struct docker *d, const struct ctx *ctx, struct str id, struct err *e)
+{
+    struct container c;
+    enum box_end kind;
+
+    if (container_find(d, ctx, id, &c, e) < 0) {
+        return -1;
+    }
+    switch (c.state) {
+    case CONTAINER_ENDED:
+        return err_set(e, ERR_GONE, "it has ended: %.*s",
+                       STR_ARG(container_reason(&c, ctx->arena, &kind)));
+    case CONTAINER_PAUSED:
+        return err_set(e, ERR_UNREACHABLE, "it is paused: \"anybox resume %.*s\" lets it go on",
+                       NAME_DIGITS, id.p);
+    case CONTAINER_MADE: return err_set(e, ERR_UNREACHABLE, "its container is not started yet");
+    case CONTAINER_RUNNING: break;
+    }
+    return 0;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-#include "provider/docker/docker.h"
+#include "provider/docker/plain.h"
 #include "test.h"
 
 #define ID       "0123456789abcdef0123456789abcdef"
@@ -170,6 +170,69 @@ static void a_container_is_hardened(void **state)
     assert_null(value_at(host, "DeviceRequests"));
     assert_null(value_at(host, "StorageOpt"));
     assert_str(value_member(value_at(v, "Labels"), S(LABEL_INSTANCE)), S(INSTANCE));
+}
+
+static struct str first_script(struct arena *a, int32_t idle_s, int32_t lifetime_s)
+{
+    struct buf text own_buf = {0};
+    const struct limits l = {.idle_s = idle_s, .lifetime_s = lifetime_s};
+
+    buf_init(&text, 8u << 10);
+    plain_add_first(&text, &l);
+    return arena_str(a, buf_str(&text));
+}
+
+/* Without our agent: a script in the image's sh that ends with the exit codes of the agent. */
+static void the_first_process_of_a_plain_one_keeps_its_times(void **state)
+{
+    struct arena a own_arena = {0};
+
+    (void)state;
+    arena_init(&a, 1u << 20);
+    struct str neither = first_script(&a, 0, 0);
+    struct str both = first_script(&a, 1800, 3);
+    assert_null(strstr(arena_cstr(&a, neither), "exit 100"));
+    assert_null(strstr(arena_cstr(&a, neither), "exit 101"));
+    assert_non_null(strstr(arena_cstr(&a, neither), "sleep 30 "));
+    assert_non_null(strstr(arena_cstr(&a, both), "-lt 1800 ]||exit 100"));
+    assert_non_null(strstr(arena_cstr(&a, both), "-lt 3 ]||exit 101"));
+    assert_non_null(strstr(arena_cstr(&a, both), "sleep 1 "));
+}
+
+struct heard {
+    struct buf streams[2];
+};
+
+static int hear(void *arg, enum stream from, struct str bytes, struct err *e)
+{
+    struct heard *h = arg;
+
+    (void)e;
+    buf_add(&h->streams[from], bytes);
+    return 0;
+}
+
+static void frames_come_in_any_pieces(void **state)
+{
+    static const char all[] =
+        "\1\0\0\0\0\0\0\3out\2\0\0\0\0\0\0\2er\7\0\0\0\0\0\0\1x\1\0\0\0\0\0\0\1!";
+    struct err e;
+
+    (void)state;
+    for (size_t step = 1; step < sizeof(all); step++) {
+        struct frames f = {0};
+        struct heard h = {0};
+
+        buf_init(&h.streams[0], 64);
+        buf_init(&h.streams[1], 64);
+        for (struct str rest = {all, sizeof(all) - 1}; rest.len > 0; rest = str_skip(rest, step)) {
+            assert_ok(frames_take(&f, str_head(rest, step), hear, &h, &e), &e);
+        }
+        assert_str(buf_str(&h.streams[STREAM_OUT]), S("out!"));
+        assert_str(buf_str(&h.streams[STREAM_ERR]), S("er"));
+        buf_fini(&h.streams[0]);
+        buf_fini(&h.streams[1]);
+    }
 }
 
 static void texts_of_callers_stay_texts(void **state)
@@ -382,6 +445,8 @@ int main(void)
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(quoted_text_comes_back),
         cmocka_unit_test(a_container_is_hardened),
+        cmocka_unit_test(the_first_process_of_a_plain_one_keeps_its_times),
+        cmocka_unit_test(frames_come_in_any_pieces),
         cmocka_unit_test(texts_of_callers_stay_texts),
         cmocka_unit_test(a_read_only_root_has_its_writable_folders),
         cmocka_unit_test(a_disk_in_memory_needs_an_owner),
