@@ -98,20 +98,20 @@ def test_an_image_that_hides_the_place_of_the_agent(other, engine):
 
 def test_its_times_are_kept_without_us(docker, engine):
     client = docker.server()
-    short = make(client, timeout=3, name="short")["sandbox_id"]
-    idle = make(client, idle_timeout_s=2, name="idle")["sandbox_id"]
+    short = make(client, timeout=15, name="short")["sandbox_id"]
+    idle = make(client, idle_timeout_s=12, name="idle")["sandbox_id"]
     client.kill()
     for box_id in short, idle:
         assert wait_until(lambda box_id=box_id: engine.of_box(box_id)["State"]["Status"] == "exited", 60)
     after = docker.server()
-    assert "lifetime of 3 s" in gone(after, short)["error"]
-    assert "idle for 2 s" in gone(after, idle)["error"]
+    assert "lifetime of 15 s" in gone(after, short)["error"]
+    assert "idle for 12 s" in gone(after, idle)["error"]
 
 
 def test_a_running_command_is_no_idleness(docker):
     client = docker.server()
-    make(client, idle_timeout_s=2)
-    assert client.bash("sleep 6; echo done", timeout_s=60)["stdout"] == "done\n"
+    make(client, idle_timeout_s=8)
+    assert client.bash("sleep 13; echo done", timeout_s=90)["stdout"] == "done\n"
 
 
 def test_its_first_process_reaps(docker):
