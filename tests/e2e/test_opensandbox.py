@@ -4,6 +4,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import sqlite3
@@ -80,6 +81,15 @@ def test_a_stream_that_breaks_off_loses_nothing(made, platform, after):
     platform.quirks.drop_after = after
     answer = made.bash("echo one; sleep 0.3; echo two; sleep 0.3; printf QUIRK; echo err >&2; exit 7", timeout_s=60)
     assert (answer["exit_code"], answer["stdout"], answer["stderr"]) == (7, "one\ntwo\nQUIRK", "err\n")
+
+
+def test_a_long_rest_of_a_broken_stream_has_its_own_lines(made, platform):
+    """It comes in pieces that end anywhere; a command may print the mark that it finds in its environment."""
+    platform.quirks.drop_after = 3
+    answer = made.bash("echo one; sleep 0.3; : QUIRK; seq 3900; env | grep -c '^ANYBOX_RUN='; env | grep ^ANYBOX_RUN=", timeout_s=60)
+    lines = answer["stdout"].splitlines()
+    assert lines[:-2] == ["one", *map(str, range(1, 3901))] and lines[-2] == "1", lines
+    assert re.fullmatch("ANYBOX_RUN=[0-9a-f]{32}", lines[-1])
 
 
 @pytest.mark.parametrize("more", ["", "trap : USR1; "], ids=["plain", "below"])

@@ -31,6 +31,7 @@
 #define SELF_TIDY_MS    1000
 #define DEAF_MS         2000 /* an execd that runs says something at once */
 #define NO_CWD          125
+#define PIECE_MAX       (16u << 20)
 
 struct follow {
     struct osb_box *box;
@@ -70,11 +71,7 @@ static int on_line(struct follow *f, enum stream from, struct str text, struct e
     struct line line;
 
     lines_take(l, text, &line);
-    if (line.kind == LINE_MARK) {
-        f->is_cwd_bad = f->is_cwd_bad || str_eq(line.rest, S("cd"));
-        l->is_over = true;
-        return 0;
-    }
+    f->is_cwd_bad = f->is_cwd_bad || str_eq(line.note, S("cd"));
     f->is_lossy = f->is_lossy || memmem(text.p, text.len, "\xef\xbf\xbd", 3) != NULL;
     return give(f, from, line.pieces[0], e) < 0 || give(f, from, line.pieces[1], e) < 0 ? -1 : 0;
 }
@@ -287,23 +284,38 @@ static int on_tick(void *arg, struct err *e)
 struct rest {
     struct follow *follow;
     enum stream from;
+    struct buf tail; /* what may be the beginning of the end's mark */
 };
 
-/* Raw bytes, with the marks as their last line. */
+static void rest_fini(struct rest *r)
+{
+    buf_fini(&r->tail);
+}
+
+/* The file's own bytes, in any pieces. */
 static int on_rest(void *arg, struct str bytes, struct err *e)
 {
     struct rest *r = arg;
-    struct follow *f = r->follow;
+    struct lines *l = &r->follow->lines[r->from];
+    char sign[SCRIPT_MARK] = {END_SIGN};
 
-    while (bytes.len > 0) {
-        struct str rest;
-        struct str line = str_cut(bytes, '\n', &rest);
-
-        if (on_line(f, r->from, line.len > 0 ? line : S("\n"), e) < 0) {
-            return -1;
-        }
-        bytes = rest;
+    if (l->is_over) {
+        return 0;
     }
+    memcpy(sign + 1, r->follow->mark, sizeof(sign) - 1);
+    buf_add(&r->tail, bytes);
+    if (r->tail.cut) {
+        return err_set(e, ERR_LIMIT, "execd sent %zu bytes in one piece", bytes.len);
+    }
+    struct str all = buf_str(&r->tail);
+    const char *at = memmem(all.p, all.len, sign, sizeof(sign));
+    l->is_over = at != NULL;
+    size_t held = all.len < sizeof(sign) ? all.len : sizeof(sign) - 1;
+    struct str out = str_head(all, at != NULL ? (size_t)(at - all.p) : all.len - held);
+    if (give(r->follow, r->from, out, e) < 0) {
+        return -1;
+    }
+    buf_drop(&r->tail, l->is_over ? all.len : out.len);
     return 0;
 }
 
@@ -357,7 +369,7 @@ static int fetch_rest(struct follow *f, struct err *e)
     static const char *const names[] = {"stdout", "stderr"};
 
     for (int i = 0; i < 2; i++) {
-        struct rest r = {.follow = f, .from = (enum stream)i};
+        struct rest r CLEANUP(rest_fini) = {.follow = f, .from = (enum stream)i};
         struct str path = f->held[i].len > 0
                               ? f->held[i]
                               : arena_printf(f->ctx->arena, "/tmp/%s.%s", f->id, names[i]);
@@ -369,9 +381,17 @@ static int fetch_rest(struct follow *f, struct err *e)
         if (f->is_lossy) {
             return fail_cut(f, e);
         }
+        buf_init(&r.tail, PIECE_MAX);
+        if (give(f, r.from, lines_end(&f->lines[i]), e) < 0) {
+            return -1;
+        }
         if (osb_download(f->box, f->ctx, path, (int64_t)f->lines[i].n_raw, INT64_MAX, on_rest, &r,
                          e) < 0) {
             return e->kind == ERR_NOT_FOUND ? fail_cut(f, e) : -1;
+        }
+        /* Of a command that was killed: no mark came. */
+        if (give(f, r.from, buf_str(&r.tail), e) < 0) {
+            return -1;
         }
     }
     return 0;

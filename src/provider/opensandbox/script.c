@@ -9,7 +9,8 @@
 /* Where the script keeps the streams: beyond what anybody's own script uses. */
 #define OUT_FD "198"
 #define ERR_FD "199"
-#define KEPT_S "2" /* what takes less is over before anybody could miss it */
+#define END    "\\036%%s\\n" /* stream.h, END_SIGN */
+#define KEPT_S "2"           /* what takes less is over before anybody could miss it */
 
 /* ---- bytes in a script ------------------------------------------------------------------------ */
 
@@ -88,7 +89,7 @@ static void add_end(struct buf *out, const struct script_req *s, bool keeps)
                        "[ ! -e \"$_ab_k/left\" ]||return;"));
     }
     buf_addf(out,
-             "printf '\\n%%s\\n' %s >&" OUT_FD ";printf '\\n%%s\\n' %s >&" ERR_FD ";};"
+             "printf '" END "' %s >&" OUT_FD ";printf '" END "' %s >&" ERR_FD ";};"
              "trap _ab_end EXIT;",
              s->mark, s->mark);
 }
@@ -97,8 +98,8 @@ static void add_end(struct buf *out, const struct script_req *s, bool keeps)
 static void add_plain_end(struct buf *out, const struct script_req *s)
 {
     buf_addf(out,
-             "_ab_end(){ [ ! -e \"$k/left\" ]||return;printf '\\n%%s\\n' %s;"
-             "printf '\\n%%s\\n' %s >&2;};trap _ab_end EXIT;",
+             "_ab_end(){ [ ! -e \"$k/left\" ]||return;printf '" END "' %s;"
+             "printf '" END "' %s >&2;};trap _ab_end EXIT;",
              s->mark, s->mark);
 }
 

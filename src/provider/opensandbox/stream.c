@@ -194,27 +194,40 @@ bool event_result(const struct event *event, struct exec_result *out)
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
+/* Whether it ends with the end sign and the mark, which are cut off then. */
+static bool cut_end(const struct lines *l, struct str *text)
+{
+    size_t n = text->len - l->mark.len;
+
+    if (l->mark.len == 0 || text->len <= l->mark.len || text->p[n - 1] != END_SIGN ||
+        !str_ends(*text, l->mark)) {
+        return false;
+    }
+    *text = str_head(*text, n - 1);
+    return true;
+}
+
 void lines_take(struct lines *l, struct str text, struct line *out)
 {
     bool is_empty = str_eq(text, S("\n"));
 
-    *out = (struct line){.kind = LINE_TEXT};
+    *out = (struct line){0};
     l->n_raw += is_empty ? 1 : text.len + 1;
-    if (l->mark.len > 0 && str_starts(text, l->mark)) {
-        out->kind = LINE_MARK;
-        out->rest = str_trim(str_skip(text, l->mark.len));
-        return;
-    }
     if (l->is_over) {
         return; /* of something that goes on in the background */
     }
+    if (l->mark.len > 0 && str_starts(text, l->mark)) {
+        out->note = str_skip(text, l->mark.len);
+        return;
+    }
+    l->is_over = cut_end(l, &text);
     if (l->owes_end) {
         out->pieces[0] = S("\n");
     }
     if (!is_empty) {
         out->pieces[1] = text;
     }
-    l->owes_end = true;
+    l->owes_end = !l->is_over;
     l->n_bytes += out->pieces[0].len + out->pieces[1].len;
 }
 

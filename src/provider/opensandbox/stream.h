@@ -53,26 +53,25 @@ int events_end(struct events *s, event_fn *each, void *arg, struct err *e) MUST_
 /* How a command ended, from an EVENT_ERROR. False: it did not start; the event says why. */
 bool event_result(const struct event *event, struct exec_result *out);
 
-/* One stream of a command's output. */
+/* Stands before the mark at the end of a stream: the mark alone is in the command's environment, and may
+ * end one of its lines. */
+#define END_SIGN '\036'
+
+/* One stream of a command's output: lines without their ends, the last of which may have had none. The
+ * end sign and the mark, which follow the last byte, tell. */
 struct lines {
-    struct str mark;  /* what the line begins with that is ours; empty: none */
+    struct str mark;  /* empty: none will come */
     bool owes_end;    /* the end of the last line */
-    bool is_over;     /* the last mark came */
+    bool is_over;     /* the end's mark came */
     uint64_t n_bytes; /* that were handed on */
     uint64_t n_raw;   /* that execd has told of, with marks and ends of lines */
 };
 
-enum line_kind {
-    LINE_TEXT,
-    LINE_MARK, /* rest: what stands behind the mark */
-};
-
-/* Takes the text of an event. *out gets what is to be handed on (a view of at most two pieces:
- * the end of the line before, and this one). */
+/* Takes the text of an event. *out gets what is to be handed on: the end of the line before, and
+ * this one. */
 struct line {
-    enum line_kind kind;
     struct str pieces[2];
-    struct str rest;
+    struct str note; /* a whole line of ours: what stands behind the mark */
 };
 void lines_take(struct lines *l, struct str text, struct line *out);
 /* The end that is owed, where no mark told otherwise. */

@@ -6,6 +6,7 @@
 #include "test.h"
 
 #define MARK "0123456789abcdef0123456789abcdef"
+#define END  "\036" MARK "\n"
 
 /* What the real bash makes of the script, both streams, and its status. */
 static int run(const struct script_req *s, struct buf *out)
@@ -37,14 +38,14 @@ static void the_marks_follow_what_was_printed(void **state)
     (void)state;
     buf_init(&out, 1u << 20);
     assert_int_equal(run(&s, &out), 3);
-    assert_str(buf_str(&out), S("it's\n" MARK "\n\n" MARK "\n"));
+    assert_str(buf_str(&out), S("it's" END END));
     /* Where the command redirects itself, the marks do not. */
     req.command = S("exec >/dev/null 2>&1; echo lost");
     assert_int_equal(run(&s, &out), 0);
-    assert_str(buf_str(&out), S("\n" MARK "\n\n" MARK "\n"));
+    assert_str(buf_str(&out), S(END END));
     req.command = S("trap 'echo bye' EXIT; exec sh -c 'exit 4'");
     assert_int_equal(run(&s, &out), 4);
-    assert_true(str_ends(buf_str(&out), S("\n" MARK "\n\n" MARK "\n")));
+    assert_true(str_ends(buf_str(&out), S(END END)));
 }
 
 static void a_folder_that_is_not_there_is_told_by_a_mark(void **state)
@@ -83,7 +84,7 @@ static void argv_and_sh(void **state)
     (void)state;
     buf_init(&out, 1u << 20);
     assert_int_equal(run(&s, &out), 0);
-    assert_true(str_starts(buf_str(&out), S("[a b][$(x)]\n" MARK)));
+    assert_true(str_starts(buf_str(&out), S("[a b][$(x)]" END)));
     req =
         (struct exec_req){.shell = SHELL_SH, .command = S("echo \"${BASH_VERSION:-sh}\"; exit 2")};
     assert_int_equal(run(&s, &out), 2);

@@ -127,7 +127,6 @@ static void given(const char *const *lines, bool has_mark, const char *wanted)
         lines_take(&l, str_from(lines[i]), &line);
         buf_add(&out, line.pieces[0]);
         buf_add(&out, line.pieces[1]);
-        l.is_over = l.is_over || line.kind == LINE_MARK;
     }
     assert_int_equal(l.is_over, has_mark);
     buf_add(&out, lines_end(&l));
@@ -136,14 +135,28 @@ static void given(const char *const *lines, bool has_mark, const char *wanted)
     buf_fini(&out);
 }
 
+static void a_line_of_ours_is_none_of_the_command(void **state)
+{
+    struct lines l = {.mark = S("MARK")};
+    struct line line;
+    (void)state;
+    lines_take(&l, S("MARKcd"), &line);
+    assert_str(line.note, S("cd"));
+    assert_int_equal(line.pieces[0].len + line.pieces[1].len, 0);
+    assert_false(l.is_over || l.owes_end);
+}
+
 static void lines_get_their_ends_back(void **state)
 {
     (void)state;
-    given((const char *[]){"abc", "MARK", NULL}, true, "abc");
-    given((const char *[]){"abc", "\n", "MARK", NULL}, true, "abc\n");
-    given((const char *[]){"\n", "MARK", NULL}, true, "");
-    given((const char *[]){"\n", "\n", "MARK", NULL}, true, "\n");
-    given((const char *[]){"a", "\n", "b", "\n", "\n", "MARK", "late", NULL}, true, "a\n\nb\n\n");
+    given((const char *[]){"abc\036MARK", NULL}, true, "abc");
+    given((const char *[]){"abc", "\036MARK", NULL}, true, "abc\n");
+    given((const char *[]){"\036MARK", NULL}, true, "");
+    given((const char *[]){"\n", "\036MARK", NULL}, true, "\n");
+    given((const char *[]){"a", "\n", "b", "\n", "\036MARK", "late", NULL}, true, "a\n\nb\n\n");
+    given((const char *[]){"RUN=MARK", "\036", "\036MAR", "\036MARK", NULL}, true,
+          "RUN=MARK\n\036\n\036MAR\n");
+    given((const char *[]){"MARKcd", "\036MARK", NULL}, true, "");
     given((const char *[]){"a", "b", NULL}, false, "a\nb\n");
     given((const char *[]){NULL}, false, "");
 }
@@ -157,6 +170,7 @@ int main(void)
         cmocka_unit_test(what_is_cut_in_two_tells_nothing),
         cmocka_unit_test(exits_and_signals),
         cmocka_unit_test(lines_get_their_ends_back),
+        cmocka_unit_test(a_line_of_ours_is_none_of_the_command),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
