@@ -351,6 +351,16 @@ def children(pid):
     return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def at_rest(pid):
+    """It sleeps, and no signal waits for it. One that was killed is awake until it is gone."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
+    return re.search(r"^State:\s*S", status, re.M) is not None and \
+        all(int(bits, 16) == 0 for bits in re.findall(r"^(?:SigPnd|ShdPnd):\s*(\w+)", status, re.M))
+
+
 def links(pid):
     """What a process has open, by number. What comes and goes meanwhile may be missing."""
     found = {}

@@ -23,7 +23,7 @@ import agent_client
 from agent_client import (APPEND, ATTACH, CHUNK, DETACH, EXEC, FAIL, KILL, NEW, OK, PARENTS, STATE,
                           TASK, USAGE, WRITE, Box, Failed, Fields, failed, frame, names, text, u8,
                           u32, u64)
-from host import FIRST_SUBUID, Tier, children, is_running
+from host import FIRST_SUBUID, Tier, at_rest, children, is_running
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -767,10 +767,9 @@ def test_the_process_kept_ready_may_be_stopped_or_killed(box):
     assert box.run(["true"]).code == 0
     for sig in "STOP", "KILL", "TERM", "STOP":
         time.sleep(0.05)  # for the next one to be made
-        before = set(children(box.pid))
         assert box.sh(f"kill -{sig} -1; echo on").out == b"on\n"
         if sig != "STOP":  # one that is about to die would take the next command with it
-            wait_for(lambda: not before & set(children(box.pid)))  # noqa: B023
+            wait_for(lambda: all(map(at_rest, children(box.pid))))
         for _ in range(3):
             assert box.sh("echo hi; id -u").out == b"hi\n1000\n"
     assert box.usage()["processes"] == 0
