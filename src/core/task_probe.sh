@@ -250,7 +250,8 @@ wait_for_checks() {
     done
     kill "$killer"
 }
-# What is left of the commands, and below it. A pid that has gone to somebody else has another parent.
+# What is left of the commands, and below it, each behind its parent: a shell that outlives what it waits for
+# would go on, and end as if nothing had been. A pid that has gone to somebody else has another parent.
 children_of_ours() {
     processes | awk -v begun="$begun" -v ours="$$" '
         { parent[$1] = $2 }
@@ -260,6 +261,7 @@ children_of_ours() {
                 sub(/.*:/, "", list[i])
                 if (parent[list[i]] == ours) {
                     hit[list[i]] = 1
+                    print list[i]
                 }
             }
             for (more = 1; more;) {
@@ -267,12 +269,10 @@ children_of_ours() {
                 for (p in parent) {
                     if (!(p in hit) && (parent[p] in hit)) {
                         hit[p] = 1
+                        print p
                         more = 1
                     }
                 }
-            }
-            for (p in hit) {
-                print p
             }
         }'
 }

@@ -120,6 +120,17 @@ def test_checkpoints_of_all_in_one_look(machine):
     assert not [p for p in pathlib.Path("/tmp").glob(f"anybox-{MARK}*")]
 
 
+@every_shell
+def test_a_checkpoint_that_is_ended_does_not_go_on_first(machine):
+    """Of a command and what it waits for, what it waits for was killed first by chance."""
+    names = [f"t{i}" for i in range(8)]
+    for name in names:
+        machine.start("exit 0", name)
+    check = "i=0; while [ $i -lt 40 ]; do sleep 4745 & i=$((i + 1)); done; sleep 4745; echo late"
+    for task in machine.probe(*names, check=("", "", check), limit=3):
+        assert "check\tslow\n" in task["said"]
+
+
 def test_a_clock_that_goes_backwards_makes_nothing_longer(tmp_path):
     machine = Machine(tmp_path, "dash")
     (machine.tools / "date").write_text(f'#!/bin/sh\nread n 2>/dev/null <{tmp_path}/n || n=1000000000\n'
