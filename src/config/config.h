@@ -84,6 +84,7 @@ struct config {
     struct str docker_cert_path;  /* folder of ca.pem, cert.pem and key.pem; empty: no TLS */
     struct str docker_tls_verify; /* not empty: TLS */
     int64_t docker_tls_insecure;
+    struct str docker_config_dir; /* where docker login keeps its config.json; empty: ~/.docker */
     struct str docker_image;    /* of a box that names none */
     struct str docker_work_dir; /* in the container */
     struct str docker_user;     /* "uid" or "uid:gid"; empty: the image's, or 1000 */

@@ -146,6 +146,9 @@
       "if set, tcp:// means TLS also without cert_path; certificates are verified in any case")    \
     X("docker.tls_insecure", BOOLEAN, docker_tls_insecure, 0, 1, NO_ZERO, "false",                 \
       "ANYBOX_DOCKER_TLS_INSECURE", "whether an engine's certificate is not verified")             \
+    X("docker.config_dir", PATH, docker_config_dir, 0, 4096, NO_ZERO, "",                          \
+      "ANYBOX_DOCKER_CONFIG_DIR, DOCKER_CONFIG",                                                   \
+      "folder in which docker login keeps config.json; empty: ~/.docker")                          \
     X("docker.default_image", STRING, docker_image, 1, 255, NO_ZERO, "python-sandbox:latest",      \
       "ANYBOX_DOCKER_DEFAULT_IMAGE",                                                               \
       "image of a container whose creator names none; anybox image make --docker makes it")        \

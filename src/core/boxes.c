@@ -171,6 +171,7 @@ static struct provider *open_docker(const struct config *config, struct err *e)
         .cert_path = config->docker_cert_path,
         .tls_verify = config->docker_tls_verify,
         .tls_insecure = config->docker_tls_insecure != 0,
+        .config_dir = config->docker_config_dir,
         .image = config->docker_image,
         .work_dir = config->docker_work_dir,
         .user = config->docker_user,

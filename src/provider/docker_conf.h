@@ -12,6 +12,7 @@ struct docker_conf {        /* empty: not said */
     struct str cert_path;   /* folder with ca.pem, cert.pem, key.pem: TLS */
     struct str tls_verify;  /* not empty: TLS, also without cert_path */
     bool tls_insecure;      /* whoever answers is believed */
+    struct str config_dir;  /* of docker login; empty: ~/.docker */
     struct str image;       /* of a box that names none */
     struct str work_dir;    /* where commands start; absolute */
     struct str user;        /* "uid" or "uid:gid" that code runs as */

@@ -793,9 +793,10 @@ read -r server
     right = base64.b64encode(b"me:pass:word").decode()
     wrong = base64.b64encode(b"me:password").decode()
 
-    def pull(said):
+    def pull(said, **env):
         config.write_text(said if isinstance(said, str) else json.dumps(said))
-        done = docker.run("image", "pull", image, env={"HOME": str(home), "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+        done = docker.run("image", "pull", image,
+                          env={"HOME": str(home), "PATH": f"{tmp_path}:{os.environ['PATH']}", **env})
         assert right not in done.stderr and "pass:word" not in done.stderr
         return done.returncode
 
@@ -807,6 +808,9 @@ read -r server
             {"credHelpers": {theirs.address: "tests"}, "credsStore": "missing"}, \
             {"credsStore": "missing", "auths": {theirs.address: {"auth": right}}}:
         assert pull(said) == 0, said
+    said = {"auths": {theirs.address: {"auth": right}}}
+    assert pull(said, DOCKER_CONFIG=str(tmp_path)) == 1
+    assert pull(said, HOME=str(tmp_path), DOCKER_CONFIG=str(config.parent)) == 0
     assert [path for path in theirs.asked if "blobs" in path]
     assert docker.run("image", "rm", "--docker", image).returncode == 0
 

@@ -1,5 +1,5 @@
 /*
- * auth.c - who we are to a registry, as docker login keeps it in ~/.docker/config.json: in the file itself, or
+ * auth.c - who we are to a registry, as docker login keeps it in config.json: in the file itself, or
  * with a program docker-credential-<name> that is asked for it. Nothing is kept here, and nobody but the
  * engine is told. What cannot be had is left out: most images are for everybody, and the registry refuses the
  * others with a reason.
@@ -176,10 +176,15 @@ struct str auth_for(const struct docker *d, const struct ctx *ctx, struct str re
     struct login who = {0};
     struct err ignored;
 
-    if (d->conf.home.len == 0) {
+    struct str folder = d->conf.config_dir;
+
+    if (folder.len == 0 && d->conf.home.len > 0) {
+        folder = path_join(a, d->conf.home, S(".docker"));
+    }
+    if (folder.len == 0) {
         return STR_EMPTY;
     }
-    const char *path = arena_cstr(a, path_join(a, d->conf.home, S(".docker/config.json")));
+    const char *path = arena_cstr(a, path_join(a, folder, S("config.json")));
     if (fd_read_file(AT_FDCWD, path, CONFIG_MAX, a, &text, &ignored) < 0) {
         return STR_EMPTY;
     }

@@ -26,8 +26,9 @@ static void copy_texts(struct docker *d, const struct docker_conf *from)
 {
     struct arena *a = &d->texts;
     struct docker_conf c = *from;
-    struct str *texts[] = {&c.host, &c.cert_path, &c.tls_verify, &c.image, &c.work_dir,
-                           &c.user, &c.network,   &c.mount_root, &c.home,  &c.runtime_dir};
+    struct str *texts[] = {&c.host,     &c.cert_path,   &c.tls_verify, &c.image,
+                           &c.work_dir, &c.user,        &c.network,    &c.mount_root,
+                           &c.home,     &c.runtime_dir, &c.config_dir};
 
     for (size_t i = 0; i < COUNTOF(texts); i++) {
         *texts[i] = arena_str(a, *texts[i]);
