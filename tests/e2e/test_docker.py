@@ -2,6 +2,7 @@
 happens when containers, engines and servers die. What every kind of sandbox does alike is in
 test_behaviours.py."""
 import base64
+import contextlib
 import io
 import json
 import os
@@ -208,6 +209,41 @@ def test_a_read_only_root_has_writable_folders(docker, engine):
     assert len(engine.volumes()) == engine.volumes_of_read_only
     client.tool("delete_sandbox", sandbox_id=made["sandbox_id"])
     assert engine.volumes() == []
+
+
+@pytest.fixture
+def small_engine(session_folder):
+    """An engine whose own disk is small, and a file to fill it with."""
+    why = why_not()
+    if why:
+        pytest.skip(why)
+    folder = session_folder / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700m", "none", str(folder)], check=True)
+    made = Engine(folder / "e")
+    try:
+        made.start()
+        made.import_image(IMAGE, cached_archive(os.environ.get("ANYBOX_BUILD") or "build"))
+        yield made, folder / "ballast"
+    finally:
+        made.close()
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_an_engine_whose_disk_is_full_is_a_sentence(host, small_engine):
+    engine, ballast = small_engine
+    host.more_env = engine.env
+    client = host.server()
+    with open(ballast, "wb") as f, contextlib.suppress(OSError):
+        while True:
+            f.write(bytes(1 << 20))
+    error = client.tool_error("create_sandbox", 120, provider="docker")
+    assert "no space left on device" in error["error"], error
+    ballast.unlink()
+    made = make(client, 120)
+    assert client.bash("echo on")["stdout"] == "on\n"
+    client.tool("delete_sandbox", sandbox_id=made["sandbox_id"])
+    assert not engine.containers()
 
 
 def test_a_disk_limit_is_kept_or_refused(docker, engine):
