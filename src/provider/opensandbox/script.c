@@ -9,8 +9,10 @@
 /* Where the script keeps the streams: beyond what anybody's own script uses. */
 #define OUT_FD "198"
 #define ERR_FD "199"
-#define END    "\\036%%s\\n" /* stream.h, END_SIGN */
-#define KEPT_S "2"           /* what takes less is over before anybody could miss it */
+#define KEPT_S "2" /* what takes less is over before anybody could miss it */
+
+/* The mark at the end of a stream (stream.h), which a file that nothing was printed to does not need. */
+#define MARKS "_ab_m(){ { [ -f /dev/fd/$1 ]&&[ ! -s /dev/fd/$1 ];}||printf '\\036%%s\\n' %s >&$1;};"
 
 /* ---- bytes in a script ------------------------------------------------------------------------ */
 
@@ -88,19 +90,16 @@ static void add_end(struct buf *out, const struct script_req *s, bool keeps)
         buf_add(out, S("{ [ $SECONDS -lt " KEPT_S " ]&&[ ! -d \"$_ab_k\" ];}||_ab_keep;"
                        "[ ! -e \"$_ab_k/left\" ]||return;"));
     }
-    buf_addf(out,
-             "printf '" END "' %s >&" OUT_FD ";printf '" END "' %s >&" ERR_FD ";};"
-             "trap _ab_end EXIT;",
-             s->mark, s->mark);
+    buf_addf(out, "_ab_m " OUT_FD ";_ab_m " ERR_FD ";};" MARKS "trap _ab_end EXIT;", s->mark);
 }
 
 /* For a command that has a shell of its own: the marks of the shell around it. */
 static void add_plain_end(struct buf *out, const struct script_req *s)
 {
     buf_addf(out,
-             "_ab_end(){ [ ! -e \"$k/left\" ]||return;printf '" END "' %s;"
-             "printf '" END "' %s >&2;};trap _ab_end EXIT;",
-             s->mark, s->mark);
+             "_ab_end(){ [ ! -e \"$k/left\" ]||return;_ab_m 1;_ab_m 2;};" MARKS
+             "trap _ab_end EXIT;",
+             s->mark);
 }
 
 static void add_cwd(struct buf *out, const struct script_req *s)

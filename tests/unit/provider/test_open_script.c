@@ -8,8 +8,8 @@
 #define MARK "0123456789abcdef0123456789abcdef"
 #define END  "\036" MARK "\n"
 
-/* What the real bash makes of the script, both streams, and its status. */
-static int run(const struct script_req *s, struct buf *out)
+/* What the real bash makes of the script between these, and its status. */
+static int run_in(const struct script_req *s, struct str before, struct str behind, struct buf *out)
 {
     struct buf script own_buf = {0}, line own_buf = {0};
     struct err e;
@@ -18,9 +18,9 @@ static int run(const struct script_req *s, struct buf *out)
     buf_init(&script, SCRIPT_MAX);
     buf_init(&line, 4 * SCRIPT_MAX);
     assert_ok(script_build(s, &script, &e), &e);
-    buf_add(&line, S("exec bash -c "));
+    buf_add(&line, before);
     buf_add_quoted(&line, buf_str(&script));
-    buf_add(&line, S(" 2>&1 </dev/null"));
+    buf_add(&line, behind);
     buf_clear(out);
     FILE *p = popen(line.p, "r");
     assert_non_null(p);
@@ -28,6 +28,30 @@ static int run(const struct script_req *s, struct buf *out)
         buf_add(out, (struct str){piece, n});
     }
     return WEXITSTATUS(pclose(p));
+}
+
+/* Both streams. */
+static int run(const struct script_req *s, struct buf *out)
+{
+    return run_in(s, S("exec bash -c "), S(" 2>&1 </dev/null"), out);
+}
+
+static void a_file_that_stays_empty_needs_no_mark(void **state)
+{
+    struct exec_req req = {.shell = SHELL_BASH, .command = S("exit 3")};
+    struct script_req s = {.req = &req, .mark = MARK, .cwd = S("/"), .has_bash = true};
+    struct buf out own_buf = {0};
+    (void)state;
+    buf_init(&out, 1u << 20);
+    for (int i = 0; i < 4; i++) {
+        s.has_bash = i < 2;
+        req.command = i % 2 == 0 ? S("exit 3") : S("printf hi; exit 3");
+        assert_int_equal(run_in(&s, S("f=$(mktemp);bash -c "),
+                                S(" >$f 2>$f.e </dev/null;c=$?;cat $f $f.e;rm $f $f.e;exit $c"),
+                                &out),
+                         3);
+        assert_str(buf_str(&out), i % 2 == 0 ? STR_EMPTY : S("hi" END));
+    }
 }
 
 static void the_marks_follow_what_was_printed(void **state)
@@ -162,6 +186,7 @@ static void a_feed_gives_all_bytes_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_that_stays_empty_needs_no_mark),
         cmocka_unit_test(the_marks_follow_what_was_printed),
         cmocka_unit_test(a_folder_that_is_not_there_is_told_by_a_mark),
         cmocka_unit_test(little_input_travels_in_the_script),
