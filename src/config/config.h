@@ -85,10 +85,10 @@ struct config {
     struct str docker_tls_verify; /* not empty: TLS */
     int64_t docker_tls_insecure;
     struct str docker_config_dir; /* where docker login keeps its config.json; empty: ~/.docker */
-    struct str docker_image;    /* of a box that names none */
-    struct str docker_work_dir; /* in the container */
-    struct str docker_user;     /* "uid" or "uid:gid"; empty: the image's, or 1000 */
-    struct str docker_network;  /* of the engine, for "internet" */
+    struct str docker_image;      /* of a box that names none */
+    struct str docker_work_dir;   /* in the container */
+    struct str docker_user;       /* "uid" or "uid:gid"; empty: the image's, or 1000 */
+    struct str docker_network;    /* of the engine, for "internet" */
     int64_t docker_memory, docker_memswap, docker_disk, docker_cpu_millis, docker_pids;
     int64_t docker_open_files, docker_idle_s, docker_lifetime_s;
     int64_t docker_read_only;     /* 1: the root file system */
