@@ -50,7 +50,7 @@ int pack_take(struct str *rest, struct str *out, struct err *e)
 
 int pack_take_i64(struct str *rest, int64_t *out, struct err *e)
 {
-    struct str text;
+    struct str text = STR_EMPTY;
 
     if (pack_take(rest, &text, e) < 0) {
         return -1;

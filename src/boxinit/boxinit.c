@@ -42,7 +42,9 @@ static void replace(char *arg, const char *by)
     size_t len = strlen(arg);
 
     memset(arg, 0, len);
-    memcpy(arg, by, len < strlen(by) ? len : strlen(by));
+    for (size_t i = 0; i < len && by[i] != '\0'; i++) {
+        arg[i] = by[i];
+    }
 }
 
 static void hide_path(char **argv)

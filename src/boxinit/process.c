@@ -47,8 +47,9 @@ int process_null_stdio(struct err *e)
 void process_give_back(void)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t in_use = ((uintptr_t)__builtin_frame_address(0) & ~(page - 1)) - page;
+    char *frame = __builtin_frame_address(0);
+    char *in_use = frame - ((uintptr_t)frame & (page - 1)) - page;
 
-    (void)madvise((void *)(in_use - STACK_USED), STACK_USED, MADV_DONTNEED);
+    (void)madvise(in_use - STACK_USED, STACK_USED, MADV_DONTNEED);
     (void)malloc_trim(0);
 }

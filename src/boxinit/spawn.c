@@ -117,7 +117,7 @@ static const char *head_of(struct arena *a, const struct request *r)
     char *head = arena_alloc(a, text.len + 1, 1);
 
     for (size_t i = 0; i < text.len; i++) {
-        head[i] = (unsigned char)text.p[i] < 32 || text.p[i] == 127 ? ' ' : text.p[i];
+        head[i] = (char)((unsigned char)text.p[i] < 32 || text.p[i] == 127 ? ' ' : text.p[i]);
     }
     return head;
 }

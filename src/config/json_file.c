@@ -38,17 +38,16 @@ static void append(struct toml_value *to, struct toml_value *item)
     to->last = item;
 }
 
-static void fill(struct arena *a, struct toml_value *to, const json_t *v, int depth)
+static void fill(struct arena *a, struct toml_value *to, json_t *v, int depth)
 {
     const char *key;
-    const json_t *item;
+    json_t *item;
     void *at;
 
     for (size_t i = 0; i < json_array_size(v); i++) {
         append(to, value_of(a, NULL, json_array_get(v, i)));
     }
-    for (at = json_object_iter((json_t *)(uintptr_t)v); at != NULL;
-         at = json_object_iter_next((json_t *)(uintptr_t)v, at)) {
+    for (at = json_object_iter(v); at != NULL; at = json_object_iter_next(v, at)) {
         key = json_object_iter_key(at);
         item = json_object_iter_value(at);
         if (json_is_null(item)) {

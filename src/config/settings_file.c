@@ -307,6 +307,33 @@ static int read_key(struct config *c, struct str file, struct str section,
     return 0;
 }
 
+/* What is in the place of a section and is none. */
+static void refuse_value(struct config *c, struct str file, const struct toml_value *v)
+{
+    struct err e;
+
+    (void)(has_section(v->key) ? toml_fail(&e, file, v->key_at,
+                                           "%.*s is a section: write [%.*s] on a line of its own",
+                                           STR_ARG(v->key), STR_ARG(v->key))
+                               : fail_key(v, STR_EMPTY, file, &e));
+    config_problem(c, &e);
+}
+
+static void read_section(struct config *c, struct str file, const struct toml_value *section,
+                         bool is_lenient)
+{
+    struct err e;
+
+    for (const struct toml_value *v = section->first; v != NULL; v = v->next) {
+        if (is_lenient && !is_known(section->key, v->key)) {
+            continue;
+        }
+        if (read_key(c, file, section->key, v, &e) < 0) {
+            config_problem(c, &e);
+        }
+    }
+}
+
 void settings_from_file(struct config *c, struct str file, const struct toml_value *root,
                         bool is_lenient)
 {
@@ -325,13 +352,7 @@ void settings_from_file(struct config *c, struct str file, const struct toml_val
             continue;
         }
         if (v->type != TOML_TABLE) {
-            bool is_section = has_section(v->key);
-
-            (void)(is_section ? toml_fail(&e, file, v->key_at,
-                                          "%.*s is a section: write [%.*s] on a line of its own",
-                                          STR_ARG(v->key), STR_ARG(v->key))
-                              : fail_key(v, STR_EMPTY, file, &e));
-            config_problem(c, &e);
+            refuse_value(c, file, v);
             continue;
         }
         if (!has_section(v->key)) {
@@ -339,13 +360,6 @@ void settings_from_file(struct config *c, struct str file, const struct toml_val
             config_problem(c, &e);
             continue;
         }
-        for (const struct toml_value *item = v->first; item != NULL; item = item->next) {
-            if (is_lenient && !is_known(v->key, item->key)) {
-                continue;
-            }
-            if (read_key(c, file, v->key, item, &e) < 0) {
-                config_problem(c, &e);
-            }
-        }
+        read_section(c, file, v, is_lenient);
     }
 }

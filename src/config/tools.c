@@ -107,24 +107,39 @@ static int check_default(const struct config_param *p, struct err *e)
                : str_to_i64(p->fallback, INT64_MIN, INT64_MAX, &whole, e);
 }
 
+static int take_param_key(struct config *c, const struct toml_value *v, struct config_param *p,
+                          struct err *e)
+{
+    if (str_eq(v->key, S("name"))) {
+        return take_string(c, v, &p->name, e);
+    }
+    if (str_eq(v->key, S("description"))) {
+        return take_string(c, v, &p->help, e);
+    }
+    if (str_eq(v->key, S("type"))) {
+        return take_type(v, &p->type, e);
+    }
+    if (str_eq(v->key, S("required"))) {
+        return take_boolean(v, &p->required, e);
+    }
+    if (str_eq(v->key, S("choices"))) {
+        return take_choices(c, v, p, e);
+    }
+    if (str_eq(v->key, S("default"))) {
+        return take_default(c, v, p, e);
+    }
+    return err_set(e, ERR_INVALID,
+                   "a parameter has name, type, description, required, default and choices, not "
+                   "%.*s",
+                   STR_ARG(str_head(v->key, 64)));
+}
+
 static int take_param(struct config *c, const struct toml_value *table, struct config_param *p,
                       struct err *e)
 {
     p->help = S("");
     for (const struct toml_value *v = table->first; v != NULL; v = v->next) {
-        int rc = str_eq(v->key, S("name"))          ? take_string(c, v, &p->name, e)
-                 : str_eq(v->key, S("description")) ? take_string(c, v, &p->help, e)
-                 : str_eq(v->key, S("type"))        ? take_type(v, &p->type, e)
-                 : str_eq(v->key, S("required"))    ? take_boolean(v, &p->required, e)
-                 : str_eq(v->key, S("choices"))     ? take_choices(c, v, p, e)
-                 : str_eq(v->key, S("default"))
-                     ? take_default(c, v, p, e)
-                     : err_set(e, ERR_INVALID,
-                               "a parameter has name, type, description, required, default and "
-                               "choices, not %.*s",
-                               STR_ARG(str_head(v->key, 64)));
-
-        if (rc < 0) {
+        if (take_param_key(c, v, p, e) < 0) {
             return -1;
         }
     }

@@ -189,13 +189,31 @@ static int bad(struct err *e)
                    "the sandbox's shell did not say how its tasks are in a way that can be read");
 }
 
+/* The end of its stderr, or its checkpoint. */
+static bool take_other(struct str *said, struct str mark, struct str key, struct str value,
+                       struct task_seen *seen)
+{
+    struct task_seen other = {.last = INT64_MAX};
+
+    if (!take_bytes(said, mark, 0, &other)) {
+        return false;
+    }
+    if (str_eq(key, S("errors"))) {
+        seen->errors = other.text;
+    } else {
+        seen->check_is = read_check(value);
+        seen->check = other.text;
+    }
+    return true;
+}
+
 int task_parse(struct str said, struct str mark, task_seen_fn *each, void *arg, struct err *e)
 {
     struct task_seen seen = {0};
     int64_t now_s = 0;
 
     for (;;) {
-        if (memchr(said.p != NULL ? said.p : "", '\n', said.len) == NULL) {
+        if (!str_has(said, '\n')) {
             return bad(e);
         }
         struct str line = str_cut(said, '\n', &said);
@@ -213,16 +231,8 @@ int task_parse(struct str said, struct str mark, task_seen_fn *each, void *arg, 
             seen = (struct task_seen){.now_s = now_s, .end.code = -1};
         }
         if (str_eq(key, S("errors")) || str_eq(key, S("check"))) {
-            struct task_seen other = {.last = INT64_MAX};
-
-            if (!take_bytes(&said, mark, 0, &other)) {
+            if (!take_other(&said, mark, key, value, &seen)) {
                 return bad(e);
-            }
-            if (str_eq(key, S("errors"))) {
-                seen.errors = other.text;
-            } else {
-                seen.check_is = read_check(value);
-                seen.check = other.text;
             }
             continue;
         }

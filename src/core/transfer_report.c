@@ -67,7 +67,7 @@ void transfer_say(const char *fmt, ...)
     buf_init(&plain, sizeof(line) * 4);
     plain_text(str_from(line), &plain);
     for (size_t i = 0; i < plain.len; i++) {
-        plain.p[i] = plain.p[i] == '\n' ? ' ' : plain.p[i];
+        plain.p[i] = (char)(plain.p[i] == '\n' ? ' ' : plain.p[i]);
     }
     buf_init(&text, sizeof(line) * 5);
     buf_addf(&text, "[transfer] ");

@@ -25,7 +25,7 @@ static void head_line(struct buf *to, const char *key, struct str value)
     buf_init(&plain, HEAD_MAX / 4);
     plain_text(value, &plain);
     for (size_t i = 0; i < plain.len; i++) {
-        plain.p[i] = plain.p[i] == '\n' ? ' ' : plain.p[i];
+        plain.p[i] = (char)(plain.p[i] == '\n' ? ' ' : plain.p[i]);
     }
     buf_addf(to, "%s: ", key);
     buf_add(to, buf_str(&plain));

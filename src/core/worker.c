@@ -178,7 +178,7 @@ int worker_receive(int fd, struct config *out, struct err *e)
     struct str rest, version;
 
     *out = (struct config){0};
-    buf_init(&text, 2u * TOLD_MAX);
+    buf_init(&text, (size_t)2 * TOLD_MAX);
     if (read_all(fd, &text, e) < 0) {
         return -1;
     }

@@ -58,7 +58,7 @@ bool check_version(const struct rpc_msg *msg, struct rpc_problem *out)
                 "initialize without a claim for the older ones.",
                 STR_ARG(utf8_head(wanted, WORD_SHOWN)), revision_name(REV_2026_07_28));
     out->code = RPC_UNSUPPORTED_VERSION;
-    buf_init(&out->data, 8 * RPC_ID_MAX);
+    buf_init(&out->data, (size_t)8 * RPC_ID_MAX);
     buf_add(&out->data, S("{\"supported\":"));
     revision_add_all(&out->data);
     buf_add(&out->data, S(",\"requested\":"));

@@ -95,6 +95,12 @@ static bool says(const struct job *j, const char *words)
     return j->errors.len > 0 && memmem(j->errors.p, j->errors.len, words, strlen(words)) != NULL;
 }
 
+static bool is_denied(const struct job *j)
+{
+    return says(j, "ermission denied") || says(j, "Read-only") || says(j, "not permitted") ||
+           (j->status == NO_RIGHT && j->errors.len == 0);
+}
+
 static int job_fail(const struct job *j, const char *doing, struct err *e)
 {
     struct buf why own_buf = {0};
@@ -110,8 +116,7 @@ static int job_fail(const struct job *j, const char *doing, struct err *e)
                        STR_ARG(j->path));
     default: break;
     }
-    if (says(j, "ermission denied") || says(j, "Read-only") || says(j, "not permitted") ||
-        (j->status == NO_RIGHT && j->errors.len == 0)) {
+    if (is_denied(j)) {
         return err_set(e, ERR_DENIED, "%s \"%.*s\": permission denied in the sandbox", doing,
                        STR_ARG(j->path));
     }

@@ -18,7 +18,7 @@ static void add_failure(struct arena *a, struct test_results *out, struct str na
         return;
     }
     f->name = arena_str(a, str_head(name, 1000));
-    f->message = results_message(arena_str(a, str_head(message, 4 * RESULTS_MESSAGE)));
+    f->message = results_message(arena_str(a, str_head(message, (size_t)4 * RESULTS_MESSAGE)));
     f->file = arena_str(a, str_head(file, 4096));
     results_place(f->message, false, f);
 }

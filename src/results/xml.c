@@ -44,7 +44,7 @@ static size_t tag_end(struct str s)
 
     for (size_t i = 0; i < s.len; i++) {
         if (quote != 0) {
-            quote = s.p[i] == quote ? 0 : quote;
+            quote = (char)(s.p[i] == quote ? 0 : quote);
         } else if (s.p[i] == '"' || s.p[i] == '\'') {
             quote = s.p[i];
         } else if (s.p[i] == '>') {

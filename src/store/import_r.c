@@ -73,7 +73,7 @@ static int open_r(const char *path, sqlite3 **out, struct err *e)
     if (strlen(path) >= R_PATH_MAX) {
         return err_set(e, ERR_INVALID, "the path of remote-sandbox-mcp's database is too long");
     }
-    buf_init(&uri, 4 * R_PATH_MAX);
+    buf_init(&uri, (size_t)4 * R_PATH_MAX);
     put_uri(path, has_log(path), &uri);
     if (sqlite3_open_v2(uri.p, out, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX,
                         NULL) != SQLITE_OK) {

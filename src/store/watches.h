@@ -151,7 +151,7 @@ int store_each_event(struct store *s, const struct str *owner, int64_t watch_id,
 /* Deliveries whose time has come, in the order of events; at most max, and fewer where they are
  * long: then the rest is due still. A time that is further
  * off than DELIVERY_FAR_S was set by a clock that has been set back: it has come, too. */
-#define DELIVERY_FAR_S (24 * 3600)
+#define DELIVERY_FAR_S ((int64_t)24 * 3600)
 typedef int delivery_fn(void *arg, const struct delivery_row *row, struct err *e);
 int store_due_deliveries(struct store *s, struct arena *a, int64_t now_s, int max,
                          delivery_fn *each, void *arg, struct err *e) MUST_CHECK;

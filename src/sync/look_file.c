@@ -157,8 +157,8 @@ int look_file_up(struct look *l, int fd, struct err *e)
     struct one from = {0};
     struct one to = {0};
     struct file_info there = {0};
-    struct str target;
-    bool found;
+    struct str target = STR_EMPTY;
+    bool found = false;
 
     if (check_one(l, e) < 0 || place_up(l, path_base(l->local), &target, &there, &found, e) < 0 ||
         near_entry(l, fd, &from, e) < 0 || (found && far_entry(l, target, &there, &to, e) < 0)) {

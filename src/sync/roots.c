@@ -132,7 +132,7 @@ static int refuse(const struct roots *r, struct str path, struct err *e)
 
 static int check_state_dir(const struct roots *r, struct arena *a, struct str path, struct err *e)
 {
-    struct str state;
+    struct str state = STR_EMPTY;
     struct err ignored;
 
     if (r->state_dir.len == 0 || resolve(a, r->state_dir, &state, &ignored) < 0) {
@@ -155,7 +155,7 @@ int roots_resolve(const struct roots *r, struct arena *a, struct str base, struc
                   struct str path, struct str *out, struct err *e)
 {
     struct str whole = path_join(a, base, path_tilde(a, path, home));
-    struct str real;
+    struct str real = STR_EMPTY;
     bool allowed = false;
 
     if (!path_is_absolute(whole)) {

@@ -178,7 +178,7 @@ static const char *const networks[] = {"none", "internet", "host", NULL};
 #define VOLUME_TEXT(field, text)                                                                   \
     {                                                                                              \
         .name = #field, .type = PARAM_STRING, .offset = offsetof(struct volume, field),            \
-        .max = 4096, .help = text                                                                  \
+        .max = 4096, .help = (text)                                                                \
     }
 static const struct param volume_fields[] = {
     VOLUME_TEXT(name, "of the volume"),

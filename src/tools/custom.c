@@ -59,7 +59,7 @@ static struct str variable(struct arena *a, const struct config_param *p, const 
     for (size_t i = 0; i < p->name.len; i++) {
         char c = p->name.p[i];
 
-        buf_addc(&out, c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c);
+        buf_addc(&out, (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c));
     }
     buf_addc(&out, '=');
     buf_add(&out, text);

@@ -208,11 +208,10 @@ static struct str command_of(const struct deploy *d)
 static void stop_old(struct deploy *d)
 {
     json_t *arguments own_json = with_box(d);
-    json_t *answer own_json = NULL;
     struct err ignored;
 
     answer_str(arguments, "tmux_session", d->name);
-    answer = use(d->call, &tool_cancel_background_task, arguments, &ignored);
+    json_decref(use(d->call, &tool_cancel_background_task, arguments, &ignored));
 }
 
 static int start(struct deploy *d, struct err *e)
@@ -594,7 +593,7 @@ static const struct param params[] = {
         .name = "name",
         .type = PARAM_STRING,
         .offset = offsetof(struct args, name),
-        .max = 4 * TASK_NAME_MAX,
+        .max = (int64_t)4 * TASK_NAME_MAX,
         .fallback_text = "app",
         .help = "of the deployment",
     },

@@ -113,7 +113,7 @@ static const struct param params[] = {
         .name = "session_name",
         .type = PARAM_STRING,
         .offset = offsetof(struct args, session_name),
-        .max = 4 * TASK_NAME_MAX,
+        .max = (int64_t)4 * TASK_NAME_MAX,
         .help = "default: made up",
     },
     {

@@ -51,7 +51,7 @@ static int read_result(struct call *c, struct str uri, const struct str *values,
                        struct err *e)
 {
     struct buf text own_buf = {0};
-    struct str key;
+    struct str key = STR_EMPTY;
 
     if (key_of(c, values, &key, e) < 0) {
         return -1;
@@ -68,7 +68,7 @@ static int read_result(struct call *c, struct str uri, const struct str *values,
 static int version(struct call *c, const struct str *values, bool quick, struct buf *out,
                    struct err *e)
 {
-    struct str key;
+    struct str key = STR_EMPTY;
 
     (void)quick;
     if (key_of(c, values, &key, e) < 0) {

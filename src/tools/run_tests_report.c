@@ -128,7 +128,7 @@ static void put_plain(json_t *o, const char *key, struct str s)
 {
     struct buf text own_buf = {0};
 
-    buf_init(&text, 4 * RESULTS_MESSAGE);
+    buf_init(&text, (size_t)4 * RESULTS_MESSAGE);
     plain_text(s, &text);
     answer_str(o, key, buf_str(&text));
 }

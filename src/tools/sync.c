@@ -119,7 +119,7 @@ int sync_prepare(struct call *c, const struct sync_args *args, enum sync_directi
 struct syncing {
     struct call *call;
     const struct sync_args *args;
-    struct sync_job *job;
+    struct sync_job job;
     bool one_file;   /* and in this call */
     bool background; /* whatever its size */
     json_t *out;
@@ -182,7 +182,7 @@ static int ask_first(struct syncing *s, const struct sync_plan *p, struct str id
 {
     const struct sync_counts *n = sync_plan_counts(p);
     struct call *c = s->call;
-    bool up = s->job->direction == SYNC_UP;
+    bool up = s->job.direction == SYNC_UP;
     struct str where = str_head(up ? sync_plan_remote(p) : sync_plan_local(p), 300);
     struct str about;
     struct str message;
@@ -207,7 +207,7 @@ static int hand_over(struct syncing *s, const struct sync_plan *p, struct str id
     struct call *c = s->call;
     const struct sync_counts *n = sync_plan_counts(p);
     struct transfer_order order = {
-        .box_id = id, .box_name = s->args->box.name, .job = s->job, .counts = n};
+        .box_id = id, .box_name = s->args->box.name, .job = &s->job, .counts = n};
     struct transfer_started started = {0};
 
     if (transfer_start(c->services, c->ctx, c->scope, &order, &started, e) < 0) {
@@ -239,7 +239,7 @@ static int apply_now(struct syncing *s, struct sync_plan *p, struct box *b, stru
                         (unsigned long long)done->files + done->links,
                         (unsigned long long)n->files + n->links);
     }
-    s->out = sync_answer_done(p, s->job, &result, clock_mono_ms() - s->started_ms);
+    s->out = sync_answer_done(p, &s->job, &result, clock_mono_ms() - s->started_ms);
     return 0;
 }
 
@@ -250,7 +250,7 @@ static int carry_out(struct syncing *s, struct sync_plan *p, struct box *b, stru
     json_t *warnings own_json = NULL;
 
     if (s->args->dry_run) {
-        s->out = sync_answer_plan(p, s->job, is_large(s->call, sync_plan_counts(p)));
+        s->out = sync_answer_plan(p, &s->job, is_large(s->call, sync_plan_counts(p)));
     } else {
         if (ask_first(s, p, id, &confirmed, e) < 0) {
             return -1;
@@ -265,7 +265,7 @@ static int carry_out(struct syncing *s, struct sync_plan *p, struct box *b, stru
             return -1;
         }
     }
-    warnings = s->job->direction == SYNC_DOWN ? sync_answer_warnings(p) : NULL;
+    warnings = s->job.direction == SYNC_DOWN ? sync_answer_warnings(p) : NULL;
     if (warnings != NULL) {
         (void)json_object_set(s->out, "warnings", warnings);
     }
@@ -281,14 +281,14 @@ static int sync_box(void *arg, struct call *c, struct box *b, struct str id, str
     if (c->progress != NULL) {
         c->progress(c, S("comparing both sides"));
     }
-    p = sync_look(b, c->ctx, s->job, e);
+    p = sync_look(b, c->ctx, &s->job, e);
     if (p == NULL) {
         return -1;
     }
     if (s->one_file && !sync_plan_is_file(p)) {
         rc = err_set(e, ERR_INVALID,
                      "%.*s is a folder, not a file; sync_local_to_remote takes folders",
-                     STR_ARG(str_head(s->job->local, 256)));
+                     STR_ARG(str_head(s->job.local, 256)));
     } else {
         rc = carry_out(s, p, b, id, e);
     }
@@ -299,13 +299,11 @@ static int sync_box(void *arg, struct call *c, struct box *b, struct str id, str
 static int sync_any(struct syncing *s, enum sync_direction direction, json_t **out, struct err *e)
 {
     struct call *c = s->call;
-    struct sync_job job;
     struct str note = STR_EMPTY;
     bool later = false;
 
-    s->job = &job;
     s->started_ms = clock_mono_ms();
-    if (sync_prepare(c, s->args, direction, &job, &later, e) < 0) {
+    if (sync_prepare(c, s->args, direction, &s->job, &later, e) < 0) {
         return -1;
     }
     if (later) {

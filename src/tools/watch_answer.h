@@ -29,8 +29,8 @@ struct watch_args {
 #define WATCH_NUMBER(args, field, least, given, text)                                              \
     {                                                                                              \
         .name = #field, .type = PARAM_INTEGER, .offset = offsetof(args, watch_args.field),         \
-        .min = (least), .max = 366 * 24 * 3600, .fallback = (given), .hidden = WATCH_HIDDEN,       \
-        .help = (text),                                                                            \
+        .min = (least), .max = (int64_t)366 * 24 * 3600, .fallback = (given),                      \
+        .hidden = WATCH_HIDDEN, .help = (text),                                                    \
     }
 #define WATCH_SWITCH(args, field, word, given, text)                                               \
     {                                                                                              \

@@ -72,7 +72,7 @@ static const struct param params[] = {
         .type = PARAM_STRING,
         .offset = offsetof(struct args, session),
         .required = true,
-        .max = 4 * TASK_NAME_MAX,
+        .max = (int64_t)4 * TASK_NAME_MAX,
         .help = "the task's name",
     },
     {

@@ -23,7 +23,7 @@
 #include "watch/round.h"
 
 #define HEARTBEAT_S  30
-#define PRUNE_S      (6 * 3600)
+#define PRUNE_S      ((int64_t)6 * 3600)
 #define LOCK_MS      500
 #define LOCK_STEP_MS 10
 

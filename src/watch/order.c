@@ -136,7 +136,7 @@ static int merge(json_t *plan, struct arena *a, const char *key, struct str give
 static int merge_plan(json_t *plan, struct arena *a, const struct watch_ask *ask,
                       struct watch_order *out, struct err *e)
 {
-    struct str session;
+    struct str session = STR_EMPTY;
 
     if (merge(plan, a, "resume_command", ask->resume_command, &out->resume_command, e) < 0 ||
         merge(plan, a, "launch_command", ask->launch_command, &out->launch_command, e) < 0 ||

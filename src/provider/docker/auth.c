@@ -146,8 +146,8 @@ static struct str header_of(struct arena *a, const struct login *who, struct str
     struct buf json own_buf = {0};
     struct buf text own_buf = {0};
 
-    buf_init(&json, 4 * SECRET_MAX);
-    buf_init(&text, 8 * SECRET_MAX);
+    buf_init(&json, (size_t)4 * SECRET_MAX);
+    buf_init(&text, (size_t)8 * SECRET_MAX);
     buf_addc(&json, '{');
     if (who->token.len > 0) {
         buf_add(&json, S("\"identitytoken\":"));

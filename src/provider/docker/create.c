@@ -132,7 +132,7 @@ static int make_bind(const struct docker *d, const struct ctx *ctx, const struct
                      uint32_t uid, struct str *out, struct err *e)
 {
     struct arena *a = ctx->arena;
-    struct str real;
+    struct str real = STR_EMPTY;
     struct where where;
 
     if (engine_where(d, a, &where, e) < 0) {

@@ -170,7 +170,7 @@ struct str engine_said(const struct http_answer *answer, struct arena *a)
     said = arena_str(a, str_trim(buf_str(&text)));
     line = arena_alloc(a, said.len + 1, 1);
     for (size_t i = 0; i < said.len; i++) {
-        line[i] = said.p[i] == '\n' || said.p[i] == '\t' ? ' ' : said.p[i];
+        line[i] = (char)(said.p[i] == '\n' || said.p[i] == '\t' ? ' ' : said.p[i]);
     }
     return (struct str){line, said.len};
 }

@@ -200,8 +200,8 @@ static int get_line(struct exchange *x, struct str *line, size_t *whole, struct 
 
 static int read_status(struct exchange *x, struct err *e)
 {
-    struct str line;
-    size_t whole;
+    struct str line = STR_EMPTY;
+    size_t whole = 0;
     struct err ignored;
     int64_t status = 0;
 
@@ -243,8 +243,8 @@ static int take_header(struct exchange *x, struct str line, struct err *e)
 static int read_head(struct exchange *x, struct err *e)
 {
     size_t lines = 0;
-    struct str line;
-    size_t whole;
+    struct str line = STR_EMPTY;
+    size_t whole = 0;
 
     do {
         if (read_status(x, e) < 0) {
@@ -290,8 +290,8 @@ static int give_piece(struct exchange *x, struct str piece, struct err *e)
 /* The length of the next chunk; 0: the last one, whose trailer nobody needs. */
 static int next_chunk(struct exchange *x, bool is_first, struct err *e)
 {
-    struct str line;
-    size_t whole;
+    struct str line = STR_EMPTY;
+    size_t whole = 0;
     uint64_t n = 0;
 
     if (!is_first) {

@@ -385,7 +385,8 @@ static int release_held(struct follow *f, struct err *e)
 /* Waits for something, and takes it. */
 static int step(struct follow *f, struct pollfd *input, struct err *e)
 {
-    bool wants_input = !f->is_in_done && f->in.len == 0 && f->req->input->fd >= 0;
+    const struct source *from = f->req->input;
+    bool wants_input = !f->is_in_done && f->in.len == 0 && from != NULL && from->fd >= 0;
     struct pollfd fds[2] = {{.fd = f->wire.fd, .events = POLLIN}, {.fd = -1, .events = POLLIN}};
     int came = receive(f, e);
 

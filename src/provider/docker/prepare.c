@@ -81,7 +81,7 @@ static int agent_hash(struct docker *d, const struct ctx *ctx, const struct imag
     if (out[0] != '\0') {
         return 0;
     }
-    arena_init(&scratch, 2 * AGENT_MAX);
+    arena_init(&scratch, (size_t)2 * AGENT_MAX);
     if (load_agent(d, &scratch, of, &agent, e) < 0) {
         return -1;
     }

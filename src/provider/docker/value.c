@@ -116,7 +116,7 @@ static int read_escape(struct reader *r, char **to)
 {
     static const char letters[] = "\"\\/bfnrt";
     static const char meant[] = "\"\\/\b\f\n\r\t";
-    char c = r->at < r->end ? *r->at++ : '\0';
+    char c = (char)(r->at < r->end ? *r->at++ : '\0');
     const char *found = c != '\0' ? strchr(letters, c) : NULL;
 
     if (c == 'u') {

@@ -355,8 +355,9 @@ int osb_create(struct osb_provider *p, const struct ctx *ctx, json_t *order,
                             .path = S("/sandboxes"),
                             .body = buf_str(&body),
                             .doing = "create the sandbox",
-                            .silence_ms = (int64_t)p->create_s * 1000,
-                            .may_act = may_exist};
+                            .silence_ms = (int64_t)p->create_s * 1000};
+
+    call.may_act = may_exist;
     return osb_ask(p, ctx, &call, &v, e) < 0 ? -1 : read_sandbox(v, ctx->arena, out, e);
 }
 

@@ -116,7 +116,7 @@ static int give_decoded(const struct run *r, enum stream from, struct str line, 
 {
     struct buf bytes own_buf = {0};
 
-    buf_init(&bytes, 2 * INLINE_OUT);
+    buf_init(&bytes, (size_t)2 * INLINE_OUT);
     if (base64_read_strict(line, &bytes, e) < 0) {
         return err_set(e, ERR_PROTOCOL, "the sandbox's base64 printed what cannot be right");
     }
@@ -137,7 +137,7 @@ static void clean(const struct run *r, const char *suffixes)
     (void)!osb_run(r->box, &ctx, NULL, buf_str(&script), &said, &status, &ignored);
 }
 
-static int hand_on(const struct run *r, struct str said, struct err *e)
+static int hand_on(struct run *r, struct str said, struct err *e)
 {
     struct str errors;
     struct str out = str_cut(said, '\n', &errors);
@@ -151,7 +151,7 @@ static int hand_on(const struct run *r, struct str said, struct err *e)
         return give_decoded(r, STREAM_OUT, out, e);
     }
     struct str path = arena_printf(r->ctx->arena, "/tmp/.anybox-%s.o", r->mark);
-    int rc = osb_download(r->box, r->ctx, path, 0, INT64_MAX, receive_out, (void *)(uintptr_t)r, e);
+    int rc = osb_download(r->box, r->ctx, path, 0, INT64_MAX, receive_out, r, e);
     clean(r, "$o.o");
     return rc;
 }

@@ -53,7 +53,7 @@ static void decode(struct buf *b)
         bool is_escape =
             b->p[i] == '%' && i + 2 < b->len && digit(b->p[i + 1]) >= 0 && digit(b->p[i + 2]) >= 0;
 
-        b->p[n++] = is_escape ? (char)(digit(b->p[i + 1]) * 16 + digit(b->p[i + 2])) : b->p[i];
+        b->p[n++] = (char)(is_escape ? digit(b->p[i + 1]) * 16 + digit(b->p[i + 2]) : b->p[i]);
         i += is_escape ? 2 : 0;
     }
     b->len = n;
@@ -209,7 +209,7 @@ int gate_head(struct str said, const struct gate *g, struct buf *out, struct gat
             struct buf first own_buf = {0};
 
             rest = said;
-            buf_init(&first, 2 * GATE_HEAD_MAX);
+            buf_init(&first, (size_t)2 * GATE_HEAD_MAX);
             if (put_first(next_line(&rest), g, &first, e) < 0) {
                 return -1;
             }

@@ -416,7 +416,7 @@ static int start_relay(struct osb_box *b, const struct way *way, uint16_t port, 
     r->port = port;
     r->fd = fd;
     buf_init(&r->said, GATE_HEAD_MAX + 8192);
-    buf_init(&r->head, 2 * GATE_HEAD_MAX);
+    buf_init(&r->head, (size_t)2 * GATE_HEAD_MAX);
     {
         LOCKED(&p->lock);
         if (p->relays == NULL) {

@@ -122,7 +122,7 @@ void osb_use(struct osb_box *b, const struct ctx *ctx)
     struct osb_provider *p = osb_of(b->box.provider);
     struct ctx own = {
         .arena = ctx->arena, .cancel = ctx->cancel, .deadline_ms = clock_mono_ms() + RENEW_WAIT_MS};
-    struct str id = STR_EMPTY;
+    struct str id;
     int64_t expires_s = 0;
     int64_t until_s = 0;
     struct err ignored;
@@ -178,7 +178,7 @@ static int look_at_state(struct osb_box *b, const struct ctx *ctx, struct str id
 int osb_explain(struct osb_box *b, const struct ctx *ctx, struct err *e)
 {
     struct err why = {0};
-    struct str id;
+    struct str id = STR_EMPTY;
     int rc = osb_know(b, ctx, &id, &why);
 
     rc = rc < 0 ? -1 : look_at_state(b, ctx, id, &why);

@@ -22,7 +22,7 @@ void script_add_base64(struct buf *out, struct str bytes)
 
     base64url_add(out, bytes);
     for (size_t i = from; i < out->len; i++) {
-        out->p[i] = out->p[i] == '-' ? '+' : out->p[i] == '_' ? '/' : out->p[i];
+        out->p[i] = (char)(out->p[i] == '-' ? '+' : out->p[i] == '_' ? '/' : out->p[i]);
     }
     while ((out->len - from) % 4 != 0 && !out->cut) {
         buf_addc(out, '=');

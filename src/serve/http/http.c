@@ -240,7 +240,7 @@ static void leave(struct http *h, int signals)
     cut_off(h, false);
     while (has_requests(h) && clock_mono_ms() < start + GRACE_MS + CANCEL_MS) {
         end_all(h, END_LEAVING);
-        wait_for_requests(h, signals, clock_mono_ms() + (10 * SLICE_MS));
+        wait_for_requests(h, signals, clock_mono_ms() + ((int64_t)10 * SLICE_MS));
     }
     cut_off(h, true);
     wait_for_requests(h, signals, clock_mono_ms() + LAST_MS);
