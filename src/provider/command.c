@@ -118,6 +118,13 @@ static bool has_nul(const struct exec_req *req)
     return found;
 }
 
+int command_check(const struct exec_req *req, struct err *e)
+{
+    return has_nul(req)
+               ? err_set(e, ERR_INVALID, "a command, folder or variable cannot hold a NUL byte")
+               : 0;
+}
+
 /* "shell -c script", as the login shell reads it. */
 static void add_words(const struct shell_facts *facts, const char *shell, struct str script,
                       struct buf *out)
@@ -181,8 +188,8 @@ int command_build(const struct shell_facts *facts, const struct exec_req *req, c
     struct buf script own_buf = {0};
     const char *shell = req->shell != SHELL_SH && facts->has_bash ? BASH : "sh";
 
-    if (has_nul(req)) {
-        return err_set(e, ERR_INVALID, "a command, folder or variable cannot hold a NUL byte");
+    if (command_check(req, e) < 0) {
+        return -1;
     }
     if (!facts->known) {
         return build_blind(req, mark, out, e);

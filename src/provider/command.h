@@ -24,6 +24,8 @@ struct shell_facts {
     bool is_plain_shell; /* the one that reads the text knows what is quoted for sh */
 };
 
+/* ERR_INVALID: something of it holds a NUL, which no text for a shell can. */
+int command_check(const struct exec_req *req, struct err *e) MUST_CHECK;
 /* The whole text; for a host whose facts are not known it is longer. ERR_LIMIT when it is too long, ERR_INVALID for a NUL or a bad variable. */
 int command_build(const struct shell_facts *facts, const struct exec_req *req, const char *mark,
                   struct buf *out, struct err *e) MUST_CHECK;

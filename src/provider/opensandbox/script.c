@@ -4,6 +4,7 @@
 
 #include "agent/proto.h"
 #include "base/base64url.h"
+#include "provider/command.h"
 #include "provider/kept.h"
 
 /* Where the script keeps the streams: beyond what anybody's own script uses. */
@@ -37,19 +38,6 @@ void script_add_bytes(struct buf *out, struct str bytes)
 }
 
 /* ---- a command ---------------------------------------------------------------------------------- */
-
-static bool has_nul(const struct exec_req *req)
-{
-    bool found = str_has(req->command, '\0') || str_has(req->cwd, '\0');
-
-    for (size_t i = 0; i < req->n_argv; i++) {
-        found = found || str_has(req->argv[i], '\0');
-    }
-    for (size_t i = 0; i < req->n_env; i++) {
-        found = found || str_has(req->env[i], '\0');
-    }
-    return found;
-}
 
 static bool has_word(struct str text, const char *word)
 {
@@ -138,8 +126,8 @@ int script_build(const struct script_req *s, struct buf *out, struct err *e)
     const struct exec_req *req = s->req;
     bool keeps = req->keep && req->shell != SHELL_NONE && kept_is_id(req->id);
 
-    if (has_nul(req)) {
-        return err_set(e, ERR_INVALID, "a command, folder or variable cannot hold a NUL byte");
+    if (command_check(req, e) < 0) {
+        return -1;
     }
     if (req->shell == SHELL_BASH && !needs_child(s)) {
         buf_add(out, S("exec " OUT_FD ">&1 " ERR_FD ">&2;"));
