@@ -14,7 +14,7 @@ set -eu
 build='gcc libc6-dev meson ninja-build pkg-config libjansson-dev libsqlite3-dev libseccomp-dev libmicrohttpd-dev libssh-dev libcurl4-openssl-dev
        bash python3 uidmap'
 test="$build libcmocka-dev python3-pytest python3-pytest-timeout
-      python3-jsonschema python3-yaml util-linux procps iproute2 slirp4netns git gdb debootstrap openssh-server tcsh tmux docker.io busybox-static mksh
+      python3-jsonschema python3-yaml util-linux procps iproute2 slirp4netns git gdb debootstrap openssl openssh-server tcsh tmux docker.io busybox-static mksh
       python3-matplotlib python3-pandas"
 check="$test clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev llvm-14"
 sdk="$build nodejs npm"
