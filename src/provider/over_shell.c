@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "provider/probe.h"
 #include "provider/shell.h"
+#include "provider/sink.h"
 
 static const struct shell_way *way_of(const struct box *b)
 {
@@ -50,19 +51,10 @@ const struct tree_ops trees_over_shell = {
 
 /* ---- how busy ---------------------------------------------------------------------------------- */
 
-static int keep(void *arg, enum stream from, struct str bytes, struct err *e)
-{
-    (void)e;
-    if (from == STREAM_OUT) {
-        buf_add(arg, bytes);
-    }
-    return 0;
-}
-
 static int shell_usage(struct box *b, const struct ctx *ctx, struct usage *out, struct err *e)
 {
     struct buf text own_buf = {0};
-    const struct sink sink = {.write = keep, .arg = &text};
+    const struct sink sink = sink_stdout(&text);
     int status = 0;
 
     buf_init(&text, PROBE_MAX_BYTES);

@@ -19,6 +19,7 @@
 #include "provider/feed.h"
 #include "provider/over_shell.h"
 #include "provider/shell.h"
+#include "provider/sink.h"
 #include "tree/apply.h"
 
 #define ERRORS_MAX 16384
@@ -323,19 +324,10 @@ static int write_with_script(struct job *j, mode_t mode, enum write_flags flags,
                           : parse_info(j, str_trim(buf_str(&j->out)), out, e);
 }
 
-static int drop(void *arg, enum stream from, struct str bytes, struct err *e)
-{
-    (void)arg;
-    (void)from;
-    (void)bytes;
-    (void)e;
-    return 0;
-}
-
 static void remove_temp(struct job *j, struct str temp)
 {
     struct ctx ctx = {.arena = j->ctx->arena, .deadline_ms = clock_mono_ms() + CLEAN_MS};
-    const struct sink nowhere = {.write = drop};
+    const struct sink nowhere = sink_nowhere();
     struct buf script own_buf = {0};
     struct err ignored;
     int status;

@@ -4,6 +4,7 @@
  * What does not fit is cut, says so, and is gone on with by offset; one file that fails does not
  * keep the others.
  */
+#include "provider/sink.h"
 #include "tools/base64.h"
 #include "tools/files.h"
 #include "tools/rows.h"
@@ -23,19 +24,11 @@ struct downloading {
     size_t fetched;
 };
 
-static int keep(void *arg, enum stream from, struct str bytes, struct err *e)
-{
-    (void)from;
-    (void)e;
-    buf_add(arg, bytes);
-    return 0;
-}
-
 static int download(struct downloading *d, struct call *c, struct box *b, struct str path,
                     struct str id, json_t *o, struct err *e)
 {
     struct buf bytes own_buf = {0};
-    struct sink sink = {.write = keep, .arg = &bytes};
+    const struct sink sink = sink_stdout(&bytes);
     struct file_info info = {0};
     int64_t end;
 

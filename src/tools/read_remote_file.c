@@ -10,6 +10,7 @@
 
 #include "base/utf8.h"
 #include "core/output.h"
+#include "provider/sink.h"
 #include "tools/base64.h"
 #include "tools/files.h"
 #include "tools/rows.h"
@@ -33,16 +34,6 @@ struct piece {
 
 /* ---- fetching ------------------------------------------------------------------------ */
 
-static int keep(void *arg, enum stream from, struct str bytes, struct err *e)
-{
-    struct piece *p = arg;
-
-    (void)from;
-    (void)e;
-    buf_add(&p->bytes, bytes);
-    return 0;
-}
-
 static int64_t wanted(const struct args *args)
 {
     return args->max_bytes < RAW_MAX ? args->max_bytes : RAW_MAX;
@@ -51,7 +42,7 @@ static int64_t wanted(const struct args *args)
 static int fetch(void *arg, struct call *c, struct box *b, struct str id, struct err *e)
 {
     struct piece *p = arg;
-    struct sink sink = {.write = keep, .arg = p};
+    const struct sink sink = sink_stdout(&p->bytes);
     struct file_info info = {0};
 
     buf_clear(&p->bytes);

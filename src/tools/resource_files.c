@@ -2,6 +2,7 @@
 #include "base/mime.h"
 #include "base/percent.h"
 #include "base/utf8.h"
+#include "provider/sink.h"
 #include "tools/base64.h"
 #include "tools/files.h"
 #include "tools/resource_rows.h"
@@ -80,14 +81,6 @@ static int read_folder(struct wish *w, struct call *c, struct box *b, struct str
 
 /* ---- a file --------------------------------------------------------------------------------- */
 
-static int keep(void *arg, enum stream from, struct str bytes, struct err *e)
-{
-    (void)from;
-    (void)e;
-    buf_add(arg, bytes);
-    return 0;
-}
-
 /* "text/csv" of "text/csv; charset=utf-8"; what is text in fact, whatever it is called, is. */
 static const char *type_of(struct call *c, struct str path, bool is_text)
 {
@@ -104,7 +97,7 @@ static int read_file(void *arg, struct call *c, struct box *b, struct str id, st
 {
     struct wish *w = arg;
     struct buf bytes own_buf = {0};
-    const struct sink sink = {.write = keep, .arg = &bytes};
+    const struct sink sink = sink_stdout(&bytes);
     struct file_info info = {0};
     bool is_text;
 

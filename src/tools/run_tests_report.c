@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/plain.h"
+#include "provider/sink.h"
 #include "results/results.h"
 #include "tools/run_tests.h"
 
@@ -24,20 +25,12 @@ struct report {
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-static int keep(void *arg, enum stream from, struct str bytes, struct err *e)
-{
-    (void)from;
-    (void)e;
-    buf_add(arg, bytes);
-    return 0;
-}
-
 /* In the arena; empty when it is not there. */
 static struct str read_file(struct report *r, const char *name, size_t max)
 {
     struct arena *a = r->call->ctx->arena;
     struct buf bytes own_buf = {0};
-    const struct sink sink = {.write = keep, .arg = &bytes};
+    const struct sink sink = sink_stdout(&bytes);
     struct file_info info;
     struct err ignored;
 

@@ -13,6 +13,7 @@
 #include "base/thread.h"
 #include "provider/docker/plain.h"
 #include "provider/over_shell.h"
+#include "provider/sink.h"
 #include "provider/usage_text.h"
 
 #define TEXTS_MAX      (4u << 20)
@@ -324,19 +325,11 @@ static int docker_resume(struct box *b, const struct ctx *ctx, struct err *e)
 
 /* ---- how busy ---------------------------------------------------------------------------------------- */
 
-static int keep_text(void *arg, enum stream from, struct str bytes, struct err *e)
-{
-    (void)from;
-    (void)e;
-    buf_add(arg, bytes);
-    return 0;
-}
-
 /* The load of the engine's machine, which its containers see; no answer is none. */
 static void add_load(struct box *b, const struct ctx *ctx, struct usage *out)
 {
     struct buf text own_buf = {0};
-    const struct sink to = {.write = keep_text, .arg = &text};
+    const struct sink to = sink_stdout(&text);
     struct file_info ignored_info;
     struct err ignored;
 

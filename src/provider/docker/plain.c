@@ -21,6 +21,7 @@
 #include "base/path.h"
 #include "base/thread.h"
 #include "provider/shell.h"
+#include "provider/sink.h"
 
 #define TICK_MOST_S 30
 #define TICK_PART   30 /* of the shorter of its times */
@@ -88,30 +89,12 @@ static int run_in_sh(struct docker_box *db, const struct ctx *ctx, struct str sc
     return 0;
 }
 
-static int drop(void *arg, enum stream from, struct str bytes, struct err *e)
-{
-    (void)arg;
-    (void)from;
-    (void)bytes;
-    (void)e;
-    return 0;
-}
-
 int plain_run(struct docker_box *db, const struct ctx *ctx, struct str script, int *status,
               struct err *e)
 {
-    const struct sink nowhere = {.write = drop};
+    const struct sink nowhere = sink_nowhere();
 
     return run_in_sh(db, ctx, script, NULL, &nowhere, status, e);
-}
-
-static int keep(void *arg, enum stream from, struct str bytes, struct err *e)
-{
-    (void)e;
-    if (from == STREAM_OUT) {
-        buf_add(arg, bytes);
-    }
-    return 0;
 }
 
 /* Asked once for each handle: bash, timeout, home, work folder, a line each. */
@@ -119,7 +102,7 @@ static int know(struct docker_box *db, const struct ctx *ctx, struct plain_facts
                 struct err *e)
 {
     struct buf said own_buf = {0};
-    const struct sink sink = {.write = keep, .arg = &said};
+    const struct sink sink = sink_stdout(&said);
     struct plain_facts facts = {.shell = any_shell};
     struct str rest;
     int status = 0;

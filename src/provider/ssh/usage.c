@@ -1,16 +1,8 @@
 /* usage.c - how busy a host is: probe.h's script, run as any other command. */
 #include "base/buf.h"
 #include "provider/probe.h"
+#include "provider/sink.h"
 #include "provider/ssh/own.h"
-
-static int keep(void *arg, enum stream from, struct str bytes, struct err *e)
-{
-    (void)e;
-    if (from == STREAM_OUT) {
-        buf_add(arg, bytes);
-    }
-    return 0;
-}
 
 static int ssh_usage(struct box *b, const struct ctx *ctx, struct usage *out, struct err *e)
 {
@@ -20,7 +12,7 @@ static int ssh_usage(struct box *b, const struct ctx *ctx, struct usage *out, st
         .timeout_ms = PROBE_TIMEOUT_MS,
     };
     struct buf text own_buf = {0};
-    const struct sink sink = {.write = keep, .arg = &text};
+    const struct sink sink = sink_stdout(&text);
     struct exec_result result = {0};
 
     buf_init(&text, PROBE_MAX_BYTES);
