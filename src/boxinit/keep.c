@@ -22,6 +22,12 @@
 #define LOOK_EVERY    (1u << 20) /* bytes between two looks at the disk */
 #define STATUS_BYTES  160
 #define GAPS_BYTES    48
+#define NAMES_LOOKED  4096 /* at most, in a folder that the payload may be able to fill */
+#define FILES_REMOVED 64   /* at most, of a folder that has nine */
+
+/* Where the payload has our uid it can put a pipe, or a lease, where a file of ours was. Who waits
+ * for those serves nobody, and keeps no time. */
+#define NO_WAIT (O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 
 static const char *const stream_names[] = {"stdout", "stderr"};
 
@@ -59,6 +65,7 @@ struct past {
 static size_t find_oldest(int root, struct past *oldest)
 {
     size_t n = 0;
+    size_t looked = 0;
     DIR *dir = fdopendir(fcntl(root, F_DUPFD_CLOEXEC, 0));
     struct dirent *entry;
 
@@ -66,7 +73,7 @@ static size_t find_oldest(int root, struct past *oldest)
         return 0;
     }
     rewinddir(dir);
-    for (entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+    for (entry = readdir(dir); entry != NULL && looked++ < NAMES_LOOKED; entry = readdir(dir)) {
         char path[ID_MAX + 16];
         struct stat is;
 
@@ -86,13 +93,33 @@ static size_t find_oldest(int root, struct past *oldest)
     return n;
 }
 
+/* Not as a tree: somebody may fill it faster than it can be emptied. What is not ours stays. */
+static void remove_folder(int root, const char *name)
+{
+    int folder own_fd = openat(root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fdopendir(fcntl(folder, F_DUPFD_CLOEXEC, 0));
+
+    if (dir == NULL) {
+        return;
+    }
+    for (int i = 0; i < FILES_REMOVED; i++) {
+        struct dirent *entry = readdir(dir);
+
+        if (entry == NULL) {
+            break;
+        }
+        (void)!unlinkat(folder, entry->d_name, 0);
+    }
+    (void)closedir(dir);
+    (void)!unlinkat(root, name, AT_REMOVEDIR);
+}
+
 static void forget_old(int root)
 {
     struct past oldest;
-    struct err ignored = {0};
 
     if (find_oldest(root, &oldest) > KEPT_FOLDERS) {
-        (void)!fd_remove_tree(root, oldest.name, &ignored);
+        remove_folder(root, oldest.name);
     }
 }
 
@@ -146,7 +173,7 @@ static int take_place(const struct server *s, struct task *t, const char *name, 
 
 static int fill_place(struct task *t, const char *name, struct str text)
 {
-    int fd own_fd = openat(t->kept.dir, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd own_fd = openat(t->kept.dir, name, O_WRONLY | NO_WAIT);
 
     return fd >= 0 && pwrite(fd, text.p, text.len, 0) == (ssize_t)text.len ? 0 : -1;
 }
@@ -192,7 +219,6 @@ static int make_folder(const struct server *s, struct task *t, int root)
 static void begin(struct server *s, struct task *t)
 {
     int root own_fd = -1;
-    struct err ignored = {0};
 
     t->kept.is_begun = true;
     if (!is_name(t->id)) {
@@ -205,7 +231,7 @@ static void begin(struct server *s, struct task *t)
     forget_old(root);
     for (int tries = 0; make_folder(s, t, root) < 0; tries++) {
         close_all(t);
-        (void)!fd_remove_tree(root, t->id, &ignored);
+        remove_folder(root, t->id);
         /* The disk is full: this is what the reserve is for. */
         if (tries > 0 || unlinkat(root, RESERVE, 0) < 0) {
             return;
@@ -228,8 +254,7 @@ void keep_reserve(struct server *s)
         return;
     }
     int dir own_fd = open_kept(s);
-    int fd own_fd =
-        dir < 0 ? -1 : openat(dir, RESERVE, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd own_fd = dir < 0 ? -1 : openat(dir, RESERVE, O_WRONLY | O_CREAT | NO_WAIT, 0600);
     s->has_disk_reserve = fd >= 0 && posix_fallocate(fd, 0, RESERVE_BYTES) == 0;
     if (fd >= 0 && !s->has_disk_reserve) {
         (void)!unlinkat(dir, RESERVE, 0);
@@ -417,8 +442,6 @@ void keep_finish(struct server *s, struct task *t)
 
 void keep_free(struct server *s, struct task *t)
 {
-    struct err ignored = {0};
-
     if (t->kept.dir < 0) {
         return;
     }
@@ -426,6 +449,6 @@ void keep_free(struct server *s, struct task *t)
     if (t->is_delivered) {
         int root own_fd = open_root(s);
 
-        (void)!fd_remove_tree(root, t->id, &ignored);
+        remove_folder(root, t->id);
     }
 }

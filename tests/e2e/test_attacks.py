@@ -167,6 +167,39 @@ for i in range(3000): os.stat("/")
     assert box.run(["true"]).code == 0 and box.stat("/workspace").type == "dir"
 
 
+# Where the code has PID 1's uid, what PID 1 keeps of a command lies in the code's reach.
+IN_THE_WAY = {
+    "pipes": "cd /var/anybox/kept && rm -f status.new gaps && mkfifo status.new gaps && touch /tmp/go && sleep 1000",
+    "leases": """exec python3 -c "
+import fcntl, os, signal
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+for name in 'status.new', 'gaps':
+    fcntl.fcntl(os.open('/var/anybox/kept/' + name, os.O_RDWR), fcntl.F_SETLEASE, fcntl.F_WRLCK)
+open('/tmp/go', 'w')
+signal.pause()" """,
+}
+
+
+@pytest.mark.parametrize("mode", [m for m in MODES if m in ("one", "range-image")])
+@pytest.mark.parametrize("way", IN_THE_WAY)
+def test_what_is_put_in_the_way_of_the_first_process_does_not_stop_it(make, mode, way):
+    with make(mode) as b:
+        with b.connect() as c:
+            c.start(["bash", "-c", "until [ -e /tmp/go ]; do sleep 0.05; done; echo bye"], id="kept", keep=True)
+            c.wait_started()
+        assert wait_until(lambda: b.sh("[ -e /var/anybox/kept/started ]").code == 0)
+        with b.connect() as c:
+            c.start(["bash", "-c", IN_THE_WAY[way]], id="attacker")
+            assert wait_until(lambda: not b.state("kept")[0])
+            with b.connect() as reader:  # who hears the end has PID 1 remove what it kept
+                reader.attach("kept")
+                assert reader.wait().code == 0 and reader.out == b"bye\n"
+            assert b.run(["true"]).code == 0
+            b.kill_task("attacker")
+        b.extend(idle_ms=1000)
+        b.wait_gone()  # its clock goes, too
+
+
 # ---- processes between fork and exec --------------------------------------------
 
 
