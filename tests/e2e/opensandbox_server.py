@@ -43,10 +43,16 @@ class Quirks:
     plain_sandboxes = False  # only the server is https
     create_delay_s = 0       # a create takes so long, and makes the sandbox at its beginning
     create_answers = True    # or its answer is lost
+    create_answer = None     # (status, body, kind): a gateway's own answer to it
     refuse_create = None     # (status, body)
     named = None             # a command: its id is said to be this
     flood = 0                # so many lines of output instead of running the command
     list_gate = None         # an event that each page of a list waits for
+    unheard = ("", 0)        # so many requests for this path do not get through the proxy
+    unanswered = 0           # so many commands get through it, and their answers do not
+    unready = 0              # so many requests are too early for execd, which answers pings
+    pods = False             # sandboxes are pods: without an address until they run, and another one after a pause
+    silent_address = False   # nothing comes back from the direct address
 
 
 class Sandbox:
@@ -77,6 +83,24 @@ class Sandbox:
         if self.expires:
             out["expiresAt"] = stamp(self.expires)
         return out
+
+    def start_pod(self):
+        """It runs a moment later."""
+        self.state = "Resuming" if self.state == "Paused" else "Pending"
+
+        def run():
+            self.state = "Running"
+            self.answers.set()
+        threading.Timer(1, run).start()
+
+    def stop_pod(self):
+        """What runs in it ends, and its address is nobody's."""
+        self.state = "Paused"
+        self.signal_all(signal.SIGKILL)
+        with self.lock:
+            if self.execd is not None:
+                self.execd.stop()
+            self.execd = None
 
     def listen(self):
         with self.lock:
@@ -311,6 +335,11 @@ class ExecdRoutes:
             return
         sandbox.platform.execd_headers.append(dict(self.headers.items()))
         sandbox.platform.seen.append((method, "execd", path))
+        if sandbox.platform.quirks.unready and path != "/ping":
+            sandbox.platform.quirks.unready -= 1
+            self.body()
+            self.answer(503, {"error": "execd is not initialized yet: POST /internal/init must be called first"})
+            return
         token = sandbox.env.get("EXECD_ACCESS_TOKEN")
         if token and self.headers.get("X-EXECD-ACCESS-TOKEN") != token:
             self.body()
@@ -378,7 +407,9 @@ class ExecdRoutes:
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
     def run_command(self, sandbox):
-        order = json.loads(self.body() or b"{}")
+        return self.run_order(sandbox, json.loads(self.body() or b"{}"))
+
+    def run_order(self, sandbox, order):
         quirks = sandbox.platform.quirks
         if not order.get("command"):
             return self.fail(400, "INVALID_REQUEST_BODY", "command is required")
@@ -748,7 +779,7 @@ class Lifecycle(Handler, ExecdRoutes):
                 return self.fail(404, "DOCKER::SANDBOX_NOT_FOUND", f"Sandbox {proxied[1]} not found.")
             platform.proxied += 1
             if int(proxied[2]) == EXECD_PORT:
-                return self.execd(sandbox, method, proxied[3] or "/")
+                return self.pass_to_execd(sandbox, method, proxied[3] or "/")
             return self.pass_on(int(proxied[2]), method, proxied[3] or "/")
         if path == "/health":
             return self.answer(200, {"status": "healthy"})
@@ -769,6 +800,29 @@ class Lifecycle(Handler, ExecdRoutes):
             self.body()
             return self.fail(404, "DOCKER::SANDBOX_NOT_FOUND", f"Sandbox {one[1]} not found.")
         return self.one(method, sandbox, one[2] or "")
+
+    def pass_to_execd(self, sandbox, method, path):
+        quirks = self.platform.quirks
+        if quirks.pods and sandbox.state != "Running":
+            self.body()
+            return self.fail_early()
+        if path == quirks.unheard[0] and quirks.unheard[1]:
+            quirks.unheard = (path, quirks.unheard[1] - 1)
+            self.close_connection = True  # what is left of the body is not read
+            return self.fail(502, "BACKEND_CONNECTION_FAILED", "Could not connect to the backend sandbox")
+        if path == "/command" and method == "POST" and quirks.unanswered:
+            order = json.loads(self.body())
+            if not self.platform.counts(order["command"]):
+                return self.run_order(sandbox, order)
+            quirks.unanswered -= 1
+            command = sandbox.commands[uuid.uuid4().hex] = Command(sandbox, order)
+            command.over.wait()
+            return self.fail(502, "BACKEND_RESPONSE_FAILED", "The backend sandbox dropped the connection")
+        return self.execd(sandbox, method, path)
+
+    def fail_early(self):
+        self.about = None
+        return self.fail(404, "KUBERNETES::POD_IP_NOT_AVAILABLE", "Pod IP is not yet available. The Pod may still be starting.")
 
     def unknown(self):
         self.body()
@@ -794,7 +848,12 @@ class Lifecycle(Handler, ExecdRoutes):
             return self.fail(400, "SANDBOX::INVALID_PARAMETER", "networkPolicy requires [egress].image")
         sandbox = Sandbox(platform, order)
         platform.sandboxes[sandbox.id] = sandbox
+        if quirks.pods:
+            sandbox.start_pod()
         time.sleep(quirks.create_delay_s)
+        if quirks.create_answer:
+            self.about = None
+            return self.answer(*quirks.create_answer)
         if not quirks.create_answers:
             self.close_connection = True
             return None
@@ -827,6 +886,9 @@ class Lifecycle(Handler, ExecdRoutes):
         if (method, below) == ("POST", "/pause"):
             if sandbox.state != "Running":
                 return self.fail(500, "DOCKER::SANDBOX_PAUSE_FAILED", "Failed to pause: already paused")
+            if self.platform.quirks.pods:
+                sandbox.stop_pod()
+                return self.answer(202)
             sandbox.state = "Paused"
             sandbox.answers.clear()
             sandbox.signal_all(signal.SIGSTOP)
@@ -834,6 +896,9 @@ class Lifecycle(Handler, ExecdRoutes):
         if (method, below) == ("POST", "/resume"):
             if sandbox.state != "Paused":
                 return self.fail(409, "DOCKER::SANDBOX_NOT_PAUSED", "Sandbox is not paused.")
+            if self.platform.quirks.pods:
+                sandbox.start_pod()
+                return self.answer(202)
             sandbox.signal_all(signal.SIGCONT)
             sandbox.state = "Running"
             sandbox.answers.set()
@@ -851,13 +916,19 @@ class Lifecycle(Handler, ExecdRoutes):
 
     def endpoint(self, sandbox, port):
         host, _, own = self.headers.get("Host", "127.0.0.1:0").partition(":")
-        if (self.query.get("use_server_proxy") or [""])[0] == "true":
+        is_proxied = (self.query.get("use_server_proxy") or [""])[0] == "true"
+        self.platform.asked_direct += not is_proxied
+        if self.platform.quirks.pods and sandbox.state != "Running":
+            return self.fail_early()
+        if is_proxied:
             where = f"{host}:{own}/sandboxes/{sandbox.id}/proxy/{port}"
+        elif self.platform.quirks.silent_address:
+            where = f"127.0.0.1:{self.platform.silent_port()}"
         elif self.platform.quirks.proxy_only:
             where = f"127.0.0.1:{self.platform.dead_port}/proxy/{port}"
         else:
             where = f"127.0.0.1:{sandbox.listen()}/proxy/{port}"
-        self.answer(200, {"endpoint": where, "headers": {"X-Test-Route": sandbox.id}})
+        return self.answer(200, {"endpoint": where, "headers": {"X-Test-Route": sandbox.id}})
 
 
 class Platform:
@@ -877,6 +948,7 @@ class Platform:
         self.quirks = Quirks()
         self.has_egress = True
         self.exchanges = {}
+        self.asked_direct, self.silent = 0, None
         self.sandboxes, self.orders, self.seen, self.execd_headers, self.proxied = {}, [], [], [], 0
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -890,6 +962,20 @@ class Platform:
     @property
     def url(self):
         return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
+
+    def silent_port(self):
+        """A port whose queue of connections is full: whoever connects hears nothing."""
+        if self.silent is None:
+            ear = socket.socket()
+            ear.bind(("127.0.0.1", 0))
+            ear.listen(0)
+            self.silent = [ear]
+            for _ in range(4):
+                caller = socket.socket()
+                caller.setblocking(False)
+                caller.connect_ex(ear.getsockname())
+                self.silent.append(caller)
+        return self.silent[0].getsockname()[1]
 
     def note(self, exchange):
         """Of each kind the first: floods are alike."""
@@ -927,6 +1013,8 @@ class Platform:
         self.reaper.join()
         for sandbox in list(self.sandboxes.values()):
             self.remove(sandbox)
+        for one in self.silent or ():
+            one.close()
         self.server.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -241,6 +241,58 @@ def test_through_the_server_where_there_is_no_direct_way(serve, platform):
     assert all(h.get("open-sandbox-api-key") == platform.key for h in headers_of_execd(platform)[-3:])
 
 
+def test_an_address_from_which_nothing_comes_back_is_tried_once(serve, platform):
+    """As a pod's, from outside of its cluster."""
+    platform.quirks.silent_address = True
+    client = serve()
+    client.tool("create_sandbox", 120, name="work")
+    assert client.bash("echo via")["stdout"] == "via\n" and platform.proxied > 0
+    asked = platform.asked_direct
+    client.tool("create_sandbox", 120, name="other")
+    assert client.bash("echo via")["stdout"] == "via\n"
+    assert asked > 0 and platform.asked_direct == asked, "that it leads nowhere is remembered"
+
+
+def test_a_request_that_the_proxy_could_not_pass_on_is_tried_again(serve, platform):
+    platform.quirks.proxy_only = True
+    client = serve()
+    client.tool("create_sandbox", name="work")
+    platform.quirks.unheard = ("/command", 3)
+    assert client.bash("echo x >> ran; cat ran")["stdout"] == "x\n" and platform.quirks.unheard[1] == 0
+
+
+def test_a_command_whose_answer_the_proxy_lost_runs_once(serve, platform):
+    platform.quirks.proxy_only = True
+    client = serve()
+    client.tool("create_sandbox", name="work")
+    platform.quirks.unanswered = 1
+    error = client.tool_error("exec_bash", command="echo QUIRK >> ran")
+    assert error["code"] == "unreachable" and "BACKEND_RESPONSE_FAILED" in error["error"], error
+    assert platform.quirks.unanswered == 0 and client.bash("cat ran")["stdout"] == "QUIRK\n"
+
+
+def test_a_file_is_whole_or_there_is_an_error(serve, platform):
+    """Of what was read for a request that was not passed on, nothing is left for another."""
+    platform.quirks.proxy_only = True
+    client = serve()
+    client.tool("create_sandbox", name="work")
+    platform.quirks.unheard, lines = ("/files/upload", 1), "".join(f"{i}\n" for i in range(400_000))
+    error = client.tool_error("write_remote_file", remote_path="f", content=lines)
+    assert error["code"] == "unreachable", error
+    assert client.bash("cat f")["exit_code"] == 1, "nothing took its place"
+    client.tool("write_remote_file", remote_path="f", content=lines)
+    assert client.bash("wc -l < f")["stdout"].strip() == "400000"
+
+
+def test_an_execd_that_answers_pings_only_is_waited_for(serve, platform):
+    platform.quirks.unready = 3
+    client = serve()
+    client.tool("create_sandbox", name="work")
+    assert client.bash("echo on")["stdout"] == "on\n"
+    platform.quirks.unready = 3
+    assert client.bash("echo on")["stdout"] == "on\n"
+
+
 @pytest.fixture(scope="module")
 def signed(tmp_path_factory):
     """A folder with a certificate authority of our own, ca.pem, and what it signed for 127.0.0.1."""
@@ -317,6 +369,18 @@ def test_a_sandbox_that_is_paused_behind_our_back_goes_on(made, host):
         assert answer.get("stdout") == "on\n" or answer["status"] == "written"
         assert made.sandbox.state == "Running"
     assert len([c for c in made.sandbox.commands.values() if "echo on" in c.order["command"]]) == 1, "it ran once"
+
+
+@pytest.mark.parametrize("way", ["auto", "proxy"])
+def test_a_pod_has_no_address_before_it_runs_and_another_after_a_pause(serve, host, platform, way):
+    platform.quirks.pods = True
+    client = serve(ANYBOX_OPENSANDBOX_CONNECTION=way)
+    client.tool("create_sandbox", name="work")
+    sandbox, = platform.sandboxes.values()
+    assert client.bash("echo kept > f; echo made")["stdout"] == "made\n"
+    assert host.run("pause", "work").returncode == 0 and sandbox.state == "Paused"
+    assert client.bash("cat f; echo x >> ran; cat ran")["stdout"] == "kept\nx\n"
+    assert sandbox.state == "Running"
 
 
 def test_use_renews_the_life_of_a_sandbox(made, serve, platform):
@@ -401,10 +465,12 @@ def test_what_was_ordered_reaches_the_platform(serve, platform):
     assert error["code"] == "unsupported" and "opensandbox" in error["error"]
 
 
-@pytest.mark.parametrize("lost", ["late", "broken"])
+@pytest.mark.parametrize("lost", ["late", "broken", "gateway"])
 def test_a_create_without_an_answer_leaves_nothing(serve, platform, lost):
     if lost == "late":
         platform.quirks.create_delay_s = 4
+    elif lost == "gateway":
+        platform.quirks.create_answer = (504, b"<html>504 Gateway Time-out</html>", "text/html")
     else:
         platform.quirks.create_answers = False
     client = serve(ANYBOX_OPENSANDBOX_CREATE_TIMEOUT="1")

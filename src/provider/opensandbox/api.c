@@ -97,10 +97,13 @@ static const struct advice advices[] = {
     {NULL, 429, ERR_LIMIT, "wait a moment, or delete a sandbox with delete_sandbox"},
     {NULL, 403, ERR_DENIED, "ask who runs the platform"},
     {"timeout: ", 422, ERR_INVALID, "a sandbox of this platform lives for 60 s or longer"},
-    {"max_sandbox_timeout", 0, ERR_INVALID, "give a shorter timeout"},
+    {"exceeds configured maximum", 400, ERR_INVALID, "give a shorter timeout"},
     {"egress", 400, ERR_INVALID, "leave network out: this platform has no egress control"},
+    {"networkPolicy", 400, ERR_INVALID, "leave network out: this platform has no egress control"},
     {"NOT_RUNNING", 0, ERR_UNREACHABLE, "it may be paused or starting: try again"},
-    {"POD_READY_TIMEOUT", 0, ERR_UNREACHABLE, "the platform has no room just now: try again"},
+    {"POD_READY_TIMEOUT", 0, ERR_UNREACHABLE,
+     "the platform has no room just now, or fetches the image still: try again"},
+    {"POD_IP_NOT_AVAILABLE", 0, ERR_UNREACHABLE, "it is starting: try again in a moment"},
     {"START_FAILED", 0, ERR_SYSTEM, "does the image have what opensandbox.entrypoint names?"},
     {NULL, 404, ERR_GONE, NULL},
     {NULL, 400, ERR_INVALID, NULL},
@@ -165,6 +168,20 @@ int osb_away(const struct osb_provider *p, struct err *e)
 
 /* ---- one exchange ------------------------------------------------------------------------------ */
 
+/* A gateway before the server that lost patience answers in words of its own, and the server goes on. */
+static void note_failure(const struct osb_call *call, const struct web_resp *r)
+{
+    struct str body = buf_str(&r->body);
+
+    if (call->may_act != NULL) {
+        *call->may_act =
+            (r->status == 502 || r->status == 504 || r->status == 524) && !has(body, "\"code\"");
+    }
+    if (call->is_early != NULL) {
+        *call->is_early = r->status == 404 && has(body, "POD_IP_NOT_AVAILABLE");
+    }
+}
+
 int osb_ask(struct osb_provider *p, const struct ctx *ctx, const struct osb_call *call,
             json_t **out, struct err *e)
 {
@@ -191,6 +208,7 @@ int osb_ask(struct osb_provider *p, const struct ctx *ctx, const struct osb_call
         return 0;
     }
     if (resp.status < 200 || resp.status > 299) {
+        note_failure(call, &resp);
         return osb_fail(call->doing, &resp, e);
     }
     if (out == NULL) {
@@ -413,14 +431,16 @@ int osb_endpoint(struct osb_provider *p, const struct ctx *ctx, struct str id, u
     const char *key;
     json_t *value;
     json_t *v own_json = NULL;
+    bool is_early = false;
 
     (void)snprintf(below, sizeof(below), "/endpoints/%u%s", port,
                    proxied ? "?use_server_proxy=true" : "");
     struct osb_call call = {.method = "GET",
                             .path = path_of(ctx, id, below),
-                            .doing = "tell where the sandbox is reached"};
+                            .doing = "tell where the sandbox is reached",
+                            .is_early = &is_early};
     if (osb_ask(p, ctx, &call, &v, e) < 0) {
-        return -1;
+        return is_early ? 0 : -1;
     }
     *out = (struct osb_endpoint){.where = kept(ctx->arena, v, "endpoint")};
     json_t *headers = js_get(v, "headers");
@@ -433,5 +453,5 @@ int osb_endpoint(struct osb_provider *p, const struct ctx *ctx, struct str id, u
     if (out->where.len == 0 || out->where.len > OSB_TEXT_MAX / 2) {
         return err_set(e, ERR_PROTOCOL, "the server does not tell where port %u is reached", port);
     }
-    return 0;
+    return 1;
 }

@@ -549,7 +549,7 @@ static int follow_stream(struct follow *f, struct str body, struct exec_result *
     start_clocks(f);
     int rc = osb_execd(f->box, f->ctx, "POST", S("/command"), &req, &resp, e);
     if (rc == 0 && resp.status != 200) {
-        out->not_sent = resp.status == 502;
+        out->not_sent = osb_is_unheard(&resp);
         return osb_fail("run the command", &resp, e);
     }
     if (rc == 0 && !f->has_end && f->late.kind == ERR_NONE) {

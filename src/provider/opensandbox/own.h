@@ -38,6 +38,7 @@ struct osb_provider {
     size_t n_made;
     struct shelf *shelf; /* list.c: what was listed a moment ago; guarded by lock */
     bool is_filling;     /* list.c: somebody fetches another shelf; guarded by lock */
+    int64_t far_ms;      /* reach.c: when no sandbox could be reached straight; guarded by lock */
     struct pool *relays; /* ports.c: NULL before the first; guarded by lock */
     struct cancel closing;
 };
@@ -103,6 +104,7 @@ struct osb_call {
     int64_t silence_ms;
     bool is_tolerant; /* 404 is success */
     bool *may_act;    /* NULL, or becomes true when it failed and the server may have acted */
+    bool *is_early;   /* NULL, or becomes true when the sandbox has no address yet */
 };
 int osb_ask(struct osb_provider *p, const struct ctx *ctx, const struct osb_call *call,
             json_t **out, struct err *e) MUST_CHECK;
@@ -124,7 +126,8 @@ int osb_pause(struct osb_provider *p, const struct ctx *ctx, struct str id, stru
     MUST_CHECK;
 int osb_renew(struct osb_provider *p, const struct ctx *ctx, struct str id, int64_t until_s,
               int64_t *expires_s, struct err *e) MUST_CHECK;
-/* Where a port of the sandbox is reached: "host:port/path", and headers for it. */
+/* Where a port of the sandbox is reached: "host:port/path", and headers for it. 1: *out tells; 0: the
+ * sandbox has no address yet. */
 struct osb_endpoint {
     struct str where;
     struct str headers[4];
@@ -160,6 +163,8 @@ int osb_explain(struct osb_box *b, const struct ctx *ctx, struct err *e);
 /* A request to execd: method, path (with query), headers and so on of `req` are filled in. */
 void osb_request(const struct osb_provider *p, const struct ctx *ctx, const struct way *way,
                  const char *method, struct str path, struct web_req *req);
+/* Whether an answer that is no success tells that nobody in the sandbox heard of the request. */
+bool osb_is_unheard(const struct web_resp *r);
 /* One exchange with the execd of a box; tries again where that is safe. *resp is initialised
  * and any status is success. */
 int osb_execd(struct osb_box *b, const struct ctx *ctx, const char *method, struct str path,

@@ -16,9 +16,10 @@
 #include "base/thread.h"
 #include "provider/opensandbox/own.h"
 
-#define READY_MS       30000
-#define PING_MS        5000 /* without an answer */
-#define DIRECT_MS      2000 /* to connect straight */
+#define READY_MS       30000  /* for an execd to answer whose sandbox runs */
+#define FAR_MS         600000 /* that sandboxes cannot be reached straight is believed for so long */
+#define PING_MS        5000   /* without an answer */
+#define DIRECT_MS      2000   /* to connect straight */
 #define FIRST_GAP_MS   5
 #define LAST_GAP_MS    200
 #define STRAIGHT_FIRST 4 /* rounds before the server is asked to pass things on */
@@ -198,6 +199,7 @@ struct search {
     struct str id;
     struct way ways[3];
     size_t n;
+    bool is_far;      /* nothing comes back from the direct address: only the server leads there */
     char failed[400]; /* of the last way that was tried, for the sentence */
 };
 
@@ -262,16 +264,29 @@ static void add_token(struct search *s)
     }
 }
 
+/* 1: *at is where execd is; 0: the sandbox has no address yet. */
+static int ask_endpoint(struct search *s, bool proxied, struct osb_endpoint *at, struct err *e)
+{
+    int rc = osb_endpoint(s->provider, s->ctx, s->id, EXECD_PORT, proxied, at, e);
+
+    if (rc == 0) {
+        (void)snprintf(s->failed, sizeof(s->failed), "it has no address yet");
+    }
+    return rc < 0 && e->kind == ERR_GONE ? fail_gone(s->box, e) : rc;
+}
+
 static int find_ways(struct search *s, struct err *e)
 {
     struct osb_provider *p = s->provider;
     struct osb_endpoint at;
     const struct str detour = S("/proxy/44772");
+    int rc = 1;
 
     s->n = 0;
-    if (p->way != PLATFORM_PROXY) {
-        if (osb_endpoint(p, s->ctx, s->id, EXECD_PORT, false, &at, e) < 0) {
-            return e->kind == ERR_GONE ? fail_gone(s->box, e) : -1;
+    if (p->way != PLATFORM_PROXY && !s->is_far) {
+        rc = ask_endpoint(s, false, &at, e);
+        if (rc <= 0) {
+            return rc;
         }
         if (str_ends(at.where, detour)) {
             add_way(s, str_head(at.where, at.where.len - detour.len), &at, false);
@@ -280,8 +295,9 @@ static int find_ways(struct search *s, struct err *e)
     }
     if (p->way != PLATFORM_DIRECT) {
         /* The server's own idea of its address may not be ours: only the headers are taken. */
-        if (osb_endpoint(p, s->ctx, s->id, EXECD_PORT, true, &at, e) < 0) {
-            return e->kind == ERR_GONE ? fail_gone(s->box, e) : -1;
+        rc = ask_endpoint(s, true, &at, e);
+        if (rc <= 0) {
+            return rc;
         }
         add_way(s,
                 arena_printf(s->ctx->arena, "%s/sandboxes/%.*s/proxy/%d", p->base, STR_ARG(s->id),
@@ -313,11 +329,14 @@ static int ping(struct search *s, const struct way *way, bool *is_deaf, struct e
 {
     struct web_req req = {.silence_ms = PING_MS, .connect_ms = way->is_proxy ? 0 : DIRECT_MS};
     struct web_resp resp own_resp;
+    int64_t began_ms = clock_mono_ms();
 
     web_resp_init(&resp);
     osb_request(s->provider, s->ctx, way, "GET", S("/ping"), &req);
     if (web_do(s->provider->web, s->ctx, &req, &resp, e) < 0) {
         *is_deaf = resp.refused;
+        s->is_far = s->is_far || (resp.refused && s->provider->way == PLATFORM_AUTO &&
+                                  clock_mono_ms() - began_ms >= DIRECT_MS);
         (void)snprintf(s->failed, sizeof(s->failed), "%.200s: %.150s", way->base, e->msg);
         return e->kind == ERR_UNREACHABLE ? 0 : -1;
     }
@@ -335,9 +354,10 @@ static int try_ways(struct search *s, int round, const struct way **found, struc
 
     for (size_t i = 0; i < s->n; i++) {
         const struct way *w = &s->ways[i];
-        bool is_last_resort = w->is_proxy && s->n > 1;
+        bool is_last_resort = w->is_proxy && s->n > 1 && !s->is_far;
 
-        if ((!w->is_proxy && is_deaf) || (is_last_resort && round < STRAIGHT_FIRST)) {
+        if ((!w->is_proxy && (is_deaf || s->is_far)) ||
+            (is_last_resort && round < STRAIGHT_FIRST)) {
             continue;
         }
         int rc = ping(s, w, &is_deaf, e);
@@ -393,40 +413,71 @@ static int learn(struct search *s, struct way *way, struct err *e)
     return 0;
 }
 
+/* The state of the sandbox and its ways, anew. A sandbox that does not run yet has more time, up to what
+ * a create may take. */
+static int look_again(struct search *s, int64_t began_ms, int64_t *until_ms, struct err *e)
+{
+    int64_t last_ms = began_ms + (int64_t)s->provider->create_s * 1000;
+    int64_t more_ms = clock_mono_ms() + READY_MS;
+    int state = look_at_state(s->box, s->ctx, s->id, e);
+
+    if (state > 0) {
+        *until_ms = more_ms < last_ms ? more_ms : last_ms;
+    }
+    return state < 0 ? -1 : find_ways(s, e);
+}
+
+/* 1: *out is a way to an execd that runs commands; 0: not yet. */
+static int try_once(struct search *s, int round, struct way *out, struct err *e)
+{
+    const struct way *found = NULL;
+    int rc = try_ways(s, round, &found, e);
+
+    if (rc <= 0) {
+        return rc;
+    }
+    *out = *found;
+    if (learn(s, out, e) == 0) {
+        return 1;
+    }
+    (void)snprintf(s->failed, sizeof(s->failed), "%.390s", e->msg);
+    return e->kind == ERR_UNREACHABLE ? 0 : -1; /* execd answers pings before it does all else */
+}
+
 static int search_way(struct search *s, struct way *out, struct err *e)
 {
-    int64_t until_ms = clock_mono_ms() + READY_MS;
+    int64_t began_ms = clock_mono_ms();
+    int64_t until_ms = began_ms + READY_MS;
     int64_t gap_ms = FIRST_GAP_MS;
-    const struct way *found = NULL;
-    int rc = 0;
 
-    for (int round = 0; rc == 0; round++) {
-        if (round == 0 || round % 8 == 7) {
-            /* Endpoints change when a sandbox was paused, and it may have ended. */
-            int state = look_at_state(s->box, s->ctx, s->id, e);
-
-            if (state < 0 || find_ways(s, e) < 0) {
-                return -1;
-            }
+    for (int round = 0;; round++) {
+        /* Endpoints change when a sandbox was paused, and it may have ended. */
+        if ((round == 0 || round % 8 == 7) && look_again(s, began_ms, &until_ms, e) < 0) {
+            return -1;
         }
-        rc = try_ways(s, round, &found, e);
-        if (rc == 0 && clock_mono_ms() > until_ms) {
+        int rc = try_once(s, round, out, e);
+        if (rc != 0) {
+            return rc < 0 ? -1 : 0;
+        }
+        if (clock_mono_ms() > until_ms) {
             return err_set(
                 e, ERR_UNREACHABLE,
-                "it does not answer within %d s (%s); opensandbox.connection = \"proxy\" "
+                "it does not answer within %lld s (%s); opensandbox.connection = \"proxy\" "
                 "goes through the server",
-                READY_MS / 1000, s->failed);
+                (long long)(until_ms - began_ms) / 1000, s->failed);
         }
-        if (rc == 0 && ctx_wait(s->ctx, NULL, 0, clock_mono_ms() + gap_ms, e) < 0) {
+        if (ctx_wait(s->ctx, NULL, 0, clock_mono_ms() + gap_ms, e) < 0) {
             return -1;
         }
         gap_ms = gap_ms * 2 < LAST_GAP_MS ? gap_ms * 2 : LAST_GAP_MS;
     }
-    if (rc < 0) {
-        return -1;
-    }
-    *out = *found;
-    return learn(s, out, e);
+}
+
+/* Whether sandboxes of this platform are known not to be reached straight from here. */
+static bool is_far(struct osb_provider *p)
+{
+    LOCKED(&p->lock);
+    return p->far_ms > 0 && clock_mono_ms() - p->far_ms < FAR_MS;
 }
 
 int osb_reach(struct osb_box *b, const struct ctx *ctx, struct way *out, struct err *e)
@@ -449,9 +500,15 @@ int osb_reach(struct osb_box *b, const struct ctx *ctx, struct way *out, struct 
     s->box = b;
     s->provider = osb_of(b->box.provider);
     s->ctx = ctx;
+    s->is_far = s->provider->way == PLATFORM_AUTO && is_far(s->provider);
+    bool was_far = s->is_far;
     if (osb_know_secret(s->provider, e) < 0 || osb_know(b, ctx, &s->id, e) < 0 ||
         search_way(s, out, e) < 0) {
         return -1;
+    }
+    if (s->is_far && !was_far) {
+        LOCKED(&s->provider->lock);
+        s->provider->far_ms = clock_mono_ms();
     }
     {
         LOCKED(&b->lock);
@@ -464,25 +521,44 @@ int osb_reach(struct osb_box *b, const struct ctx *ctx, struct way *out, struct 
 
 /* ---- one exchange with execd ----------------------------------------------------------------------------- */
 
+static bool is_safe(const char *method)
+{
+    return strcmp(method, "GET") == 0 || strcmp(method, "DELETE") == 0;
+}
+
 static bool says(const struct web_resp *r, const char *word)
 {
     return r->body.len > 0 && memmem(r->body.p, r->body.len, word, strlen(word)) != NULL;
 }
 
-/* The server that passes things on may know that the sandbox is gone, or not listening yet.
- * 1: try again. */
-static int judge(struct osb_box *b, const struct ctx *ctx, const struct way *way,
+/* Nobody in the sandbox heard of the request: the platform's server has no such sandbox, or it or a gateway
+ * cannot connect, or execd is not ready for more than pings. */
+bool osb_is_unheard(const struct web_resp *r)
+{
+    if (r->status == 404) {
+        return !says(r, "FILE_NOT_FOUND") &&
+               (says(r, "SANDBOX_NOT_FOUND") || says(r, "POD_IP_NOT_AVAILABLE") ||
+                says(r, "OpenSandbox Ingress"));
+    }
+    return r->status == 503 || (r->status == 502 && says(r, "Could not connect"));
+}
+
+/* 1: the same again; 0: it is an answer. */
+static int judge(struct osb_box *b, const struct ctx *ctx, const struct web_req *req,
                  const struct web_resp *r, int n, struct err *e)
 {
-    if (!way->is_proxy || (r->status != 502 && !(r->status == 404 && says(r, "NOT_FOUND")))) {
-        return 0;
-    }
-    if (r->status == 404 && says(r, "FILE_NOT_FOUND")) {
+    bool is_unsure = r->status == 502 && is_safe(req->method);
+
+    if (!osb_is_unheard(r) && !is_unsure) {
         return 0;
     }
     (void)osb_fail("pass a request on", r, e);
-    if (osb_explain(b, ctx, e) < 0 || n >= PROXY_TRIES) {
+    int state = osb_explain(b, ctx, e);
+    if (state < 0 || n >= PROXY_TRIES || req->file != NULL) { /* a file is read once */
         return -1;
+    }
+    if (state > 0) {
+        osb_forget_way(b);
     }
     return ctx_wait(ctx, NULL, 0, clock_mono_ms() + PROXY_GAP_MS, e) < 0 ? -1 : 1;
 }
@@ -492,7 +568,6 @@ int osb_execd(struct osb_box *b, const struct ctx *ctx, const char *method, stru
 {
     struct osb_provider *p = osb_of(b->box.provider);
     struct way *way own_mem = xcalloc(1, sizeof(*way));
-    bool is_safe = strcmp(method, "GET") == 0 || strcmp(method, "DELETE") == 0;
     int fails = 0;
 
     if (req->silence_ms == 0) {
@@ -504,7 +579,7 @@ int osb_execd(struct osb_box *b, const struct ctx *ctx, const char *method, stru
         }
         osb_request(p, ctx, way, method, path, req);
         if (web_do(p->web, ctx, req, resp, e) == 0) {
-            int rc = judge(b, ctx, way, resp, n, e);
+            int rc = judge(b, ctx, req, resp, n, e);
 
             if (rc <= 0) {
                 return rc;
@@ -514,7 +589,7 @@ int osb_execd(struct osb_box *b, const struct ctx *ctx, const char *method, stru
         if (e->kind != ERR_UNREACHABLE) {
             return -1;
         }
-        bool is_new = resp->not_sent || (is_safe && !resp->broken);
+        bool is_new = resp->not_sent || (is_safe(method) && !resp->broken);
         osb_forget_way(b);
         int again = osb_explain(b, ctx, e);
         if (again < 0 || !is_new || ++fails >= TRIES) {
