@@ -36,6 +36,7 @@ class Quirks:
     tail_s = None            # the moment between the last event and the end of the stream; None: as the sandbox says
     late_error = None        # a command: its stream is an init and then this bare object
     drop_after = None        # a stream breaks off after so many events
+    drop_last = False        # or before the last, when the files of the outputs are removed
     silent = False           # no pings
     tidies = False           # as newer ones do: outputs are files of a folder, removed when their command has ended
     proxy_only = False       # the direct address is nobody's
@@ -164,7 +165,7 @@ class Command:
         finally:
             for file in files:
                 file.close()
-        self.over = threading.Event()
+        self.over, self.gone = threading.Event(), threading.Event()
         threading.Thread(target=self.wait, daemon=True).start()
         if order.get("timeout"):
             threading.Timer(order["timeout"] / 1000, self.kill, (signal.SIGKILL,)).start()
@@ -199,6 +200,7 @@ class Command:
         for path in self.paths:
             with contextlib.suppress(OSError):
                 os.unlink(path)
+        self.gone.set()
 
 
 def stamp(when):
@@ -463,6 +465,10 @@ class ExecdRoutes:
             self.event("execution_complete")
             return
         self.tail(sandbox, command, quirks.silent and is_ours)
+        if quirks.drop_last and is_ours:
+            command.tailed.set()
+            command.gone.wait()
+            raise ConnectionAbortedError
         error = command.error()
         if error["evalue"] == "0":
             spent = int((command.ended - command.began).total_seconds() * 1000)
@@ -479,12 +485,16 @@ class ExecdRoutes:
 
     def tail(self, sandbox, command, is_silent):
         files = [open(path, "rb") for path in command.paths]  # noqa: SIM115
-        rests, pinged = [b"", b""], time.monotonic()
+        rests, halves, pinged = [b"", b""], [False, False], time.monotonic()
         try:
             while True:
                 is_over = command.over.wait(0.1)
                 for i, file in enumerate(files):
-                    lines = re.split(rb"[\n\r]", rests[i] + file.read())
+                    data = rests[i] + file.read()
+                    if halves[i] and data:  # CR, LF and both together end a line
+                        data = data.removeprefix(b"\n")
+                    halves[i] = data.endswith(b"\r")
+                    lines = re.split(rb"\r\n|\r|\n", data)
                     rests[i] = lines.pop()
                     if is_over and rests[i]:
                         lines.append(rests[i])

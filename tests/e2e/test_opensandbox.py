@@ -107,9 +107,18 @@ def test_a_stream_that_breaks_off_loses_nothing_where_outputs_are_removed(made, 
 
 
 def test_what_a_broken_stream_lost_is_told(made, platform):
-    platform.quirks.drop_after = 3
-    error = made.tool_error("exec_bash", command="printf '\\377\\n'; sleep 0.3; echo QUIRK; exit 5", timeout_s=60)
+    platform.quirks.tidies = platform.quirks.drop_last = True
+    error = made.tool_error("exec_bash", command="echo QUIRK; exit 5", timeout_s=60)
     assert error["connection_error"] is True and "exit status 5" in error["error"], error
+
+
+@pytest.mark.parametrize("early, told, after", [("\\377", "\ufffd\n", 3), ("a\\r\\nb\\r", "a\nb\n", 4), ("\\r\\n\\n", "\n\n\n", 4)],
+                         ids=["no text", "CR", "empty"])
+def test_the_rest_of_a_broken_stream_begins_where_it_broke(made, platform, early, told, after):
+    """Whatever a line was and however it ended, of which execd does not tell."""
+    platform.quirks.drop_after = after
+    answer = made.bash(f"printf '{early}\\n'; sleep 0.3; echo two; echo QUIRK; exit 7", timeout_s=60)
+    assert (answer["exit_code"], answer["stdout"]) == (7, told + "two\nQUIRK\n"), answer
 
 
 @pytest.mark.parametrize("name", ["../../../../v1/sandboxes", "a?b", "x" * 100])

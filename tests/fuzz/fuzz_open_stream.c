@@ -7,7 +7,7 @@
 
 struct heard {
     struct lines lines;
-    size_t n;
+    size_t n, n_bytes;
 };
 
 static int hear(void *arg, const struct event *event, struct err *e)
@@ -18,6 +18,7 @@ static int hear(void *arg, const struct event *event, struct err *e)
 
     (void)e;
     h->n++;
+    h->n_bytes += event->text.len + 1;
     lines_take(&h->lines, event->text, &line);
     (void)event_result(event, &result);
     return 0;
@@ -42,7 +43,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (void)!events_end(&s, hear, &h, &e);
     }
     events_fini(&s);
-    if (h.lines.n_bytes > h.lines.n_raw) {
+    if (h.lines.n_bytes > h.n_bytes || h.lines.n_told != h.n) {
+        abort();
+    }
+    struct told told = {.n = h.n};
+    if (told_skip(&told, (struct str){(const char *)data, size}).len > 0 && told.n > 0) {
         abort();
     }
     return 0;

@@ -46,7 +46,7 @@ struct follow {
     struct events events;
     struct lines lines[2];
     int64_t started_ms, heard_ms, until_ms, over_ms;
-    bool is_timed_out, is_left, has_end, has_failed_start, is_cwd_bad, is_lossy, is_lost;
+    bool is_timed_out, is_left, has_end, has_failed_start, is_cwd_bad, is_lost;
     bool has_heard, has_looked;
     struct str held[2]; /* other names of the files that execd writes the outputs to */
     struct exec_result result;
@@ -72,7 +72,6 @@ static int on_line(struct follow *f, enum stream from, struct str text, struct e
 
     lines_take(l, text, &line);
     f->is_cwd_bad = f->is_cwd_bad || str_eq(line.note, S("cd"));
-    f->is_lossy = f->is_lossy || memmem(text.p, text.len, "\xef\xbf\xbd", 3) != NULL;
     return give(f, from, line.pieces[0], e) < 0 || give(f, from, line.pieces[1], e) < 0 ? -1 : 0;
 }
 
@@ -284,6 +283,7 @@ static int on_tick(void *arg, struct err *e)
 struct rest {
     struct follow *follow;
     enum stream from;
+    struct told told;
     struct buf tail; /* what may be the beginning of the end's mark */
 };
 
@@ -303,7 +303,7 @@ static int on_rest(void *arg, struct str bytes, struct err *e)
         return 0;
     }
     memcpy(sign + 1, r->follow->mark, sizeof(sign) - 1);
-    buf_add(&r->tail, bytes);
+    buf_add(&r->tail, told_skip(&r->told, bytes));
     if (r->tail.cut) {
         return err_set(e, ERR_LIMIT, "execd sent %zu bytes in one piece", bytes.len);
     }
@@ -369,7 +369,8 @@ static int fetch_rest(struct follow *f, struct err *e)
     static const char *const names[] = {"stdout", "stderr"};
 
     for (int i = 0; i < 2; i++) {
-        struct rest r CLEANUP(rest_fini) = {.follow = f, .from = (enum stream)i};
+        struct rest r CLEANUP(rest_fini) = {
+            .follow = f, .from = (enum stream)i, .told = {.n = f->lines[i].n_told}};
         struct str path = f->held[i].len > 0
                               ? f->held[i]
                               : arena_printf(f->ctx->arena, "/tmp/%s.%s", f->id, names[i]);
@@ -377,16 +378,11 @@ static int fetch_rest(struct follow *f, struct err *e)
         if (f->lines[i].is_over) {
             continue;
         }
-        /* Bytes that were no text came as others: nobody knows how many there were. */
-        if (f->is_lossy) {
-            return fail_cut(f, e);
-        }
         buf_init(&r.tail, PIECE_MAX);
         if (give(f, r.from, lines_end(&f->lines[i]), e) < 0) {
             return -1;
         }
-        if (osb_download(f->box, f->ctx, path, (int64_t)f->lines[i].n_raw, INT64_MAX, on_rest, &r,
-                         e) < 0) {
+        if (osb_download(f->box, f->ctx, path, 0, INT64_MAX, on_rest, &r, e) < 0) {
             return e->kind == ERR_NOT_FOUND ? fail_cut(f, e) : -1;
         }
         /* Of a command that was killed: no mark came. */

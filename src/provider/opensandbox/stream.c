@@ -212,7 +212,7 @@ void lines_take(struct lines *l, struct str text, struct line *out)
     bool is_empty = str_eq(text, S("\n"));
 
     *out = (struct line){0};
-    l->n_raw += is_empty ? 1 : text.len + 1;
+    l->n_told++;
     if (l->is_over) {
         return; /* of something that goes on in the background */
     }
@@ -238,4 +238,21 @@ struct str lines_end(struct lines *l)
     l->owes_end = false;
     l->n_bytes += owes ? 1 : 0;
     return owes ? S("\n") : STR_EMPTY;
+}
+
+struct str told_skip(struct told *t, struct str bytes)
+{
+    size_t i = 0;
+
+    for (; i < bytes.len; i++) {
+        bool is_half = t->was_cr && bytes.p[i] == '\n';
+
+        if (t->n == 0 && !is_half) {
+            break;
+        }
+        t->was_cr = bytes.p[i] == '\r';
+        t->n -= t->was_cr || (bytes.p[i] == '\n' && !is_half) ? 1 : 0;
+    }
+    t->was_cr = t->was_cr && i == bytes.len;
+    return str_skip(bytes, i);
 }

@@ -64,7 +64,7 @@ struct lines {
     bool owes_end;    /* the end of the last line */
     bool is_over;     /* the end's mark came */
     uint64_t n_bytes; /* that were handed on */
-    uint64_t n_raw;   /* that execd has told of, with marks and ends of lines */
+    uint64_t n_told;  /* lines that execd has told of, ours too */
 };
 
 /* Takes the text of an event. *out gets what is to be handed on: the end of the line before, and
@@ -76,5 +76,14 @@ struct line {
 void lines_take(struct lines *l, struct str text, struct line *out);
 /* The end that is owed, where no mark told otherwise. */
 struct str lines_end(struct lines *l);
+
+/* The way through a file that execd tells of, past the lines that it has told already. Bytes cannot be
+ * counted: what is no UTF-8 comes as something else, and CR, LF and both together all end a line. */
+struct told {
+    uint64_t n;  /* lines that are still to be passed */
+    bool was_cr; /* the byte before */
+};
+/* What of these bytes, the next of the file, was not told. */
+struct str told_skip(struct told *t, struct str bytes);
 
 #endif

@@ -161,9 +161,42 @@ static void lines_get_their_ends_back(void **state)
     given((const char *[]){NULL}, false, "");
 }
 
+/* `text` in pieces of each length, of which `n` lines were told. */
+static void passed(const char *text, uint64_t n, const char *wanted)
+{
+    for (size_t step = 1; step <= strlen(text); step++) {
+        struct told t = {.n = n};
+        struct buf out;
+        struct str rest = str_from(text);
+
+        buf_init(&out, 1000);
+        for (; rest.len > 0; rest = str_skip(rest, step < rest.len ? step : rest.len)) {
+            buf_add(&out, told_skip(&t, str_head(rest, step)));
+        }
+        assert_str(buf_str(&out), str_from(wanted));
+        buf_fini(&out);
+    }
+}
+
+static void what_was_told_of_a_file_is_passed(void **state)
+{
+    (void)state;
+    passed("a\nb\nc", 0, "a\nb\nc");
+    passed("a\nb\nc", 1, "b\nc");
+    passed("a\r\nb\nc", 1, "b\nc");
+    passed("a\rb\nc\n", 2, "c\n");
+    passed("a\r\n\r\n\nb\n", 2, "\nb\n");
+    passed("a\n\n\rb\n", 2, "\rb\n");
+    passed("\r\rb\r\n\n", 3, "\n");
+    passed("\xff\n\nb", 2, "b");
+    passed("a\nb", 2, "");
+    passed("a\n", 5, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_told_of_a_file_is_passed),
         cmocka_unit_test(events_are_read_however_they_are_cut),
         cmocka_unit_test(a_late_error_needs_no_end_of_line),
         cmocka_unit_test(real_event_streams_are_read_too),
