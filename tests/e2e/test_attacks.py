@@ -658,6 +658,15 @@ def test_paths_that_go_through_the_first_process_lead_nowhere(box):
         box.run(["true"], cwd="/proc/1/root")
 
 
+def test_the_file_tools_do_not_tell_where_things_lie_in_the_first_processes_memory(box):
+    """A file worker is a copy of it."""
+    box.sh("ln -s /proc/self/smaps /tmp/link")
+    for path in "/proc/self/maps", "/proc/thread-self/maps", "/proc/self/task/../stat", "/tmp/link", "/proc/self/syscall":
+        with pytest.raises(Failed) as refused:
+            box.read(path)
+        assert refused.value.kind == "denied", path
+
+
 # ---- two boxes ----------------------------------------------------------------------
 
 
