@@ -92,7 +92,16 @@ static int run(struct talk_sh *t, struct box *b, const struct ctx *ctx, int64_t 
     t->req.shell = SHELL_NONE;
     t->req.argv = t->argv;
     t->req.n_argv = t->n_argv;
-    return box_exec(b, &bounded, &t->req, &sink, &t->result, e);
+    int rc = box_exec(b, &bounded, &t->req, &sink, &t->result, e);
+    struct err ours;
+    if (rc < 0 && e->kind == ERR_TIMEOUT && ctx_check(ctx, &ours) == 0) {
+        return err_set(e, ERR_TIMEOUT,
+                       "the script that looks after tasks did not end within %lld s: the sandbox "
+                       "is too busy, or what lies in the task's folder there was replaced; try "
+                       "again, or look with exec_bash",
+                       (long long)(most_ms / 1000));
+    }
+    return rc;
 }
 
 /* The script's shell ended without its last word. */

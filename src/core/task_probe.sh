@@ -77,6 +77,9 @@ look() {
     state=unknown its_run= offset=0 began=0 how= cwd= head= code= signal=0 ended=0
     if { read -r its_run offset began how && read -r log && read -r cwd && read -r head; } \
         2>/dev/null <"$dir/started"; then
+        case $offset in
+        '' | *[!0-9]*) offset=0 ;; # a shell may run what stands there as it counts with it
+        esac
         measure
         if [ -n "$run" ] && [ "$run" != "$its_run" ]; then
             state=replaced

@@ -88,6 +88,19 @@ def test_an_end_is_told_as_it_was(machine):
 
 
 @every_shell
+def test_nothing_that_stands_in_its_files_is_run(machine):
+    """Somebody else may have written them: they can come with a repository."""
+    machine.start("echo out", "done")
+    task, = machine.probe("done", wait=20)
+    started = machine.home / ".codex_logs/.anybox/done/started"
+    run, _, rest = started.read_text().split(" ", 2)
+    started.write_text(f"{run} a[$(touch$IFS$HOME/ran)] {rest}")
+    task, = machine.probe("done")
+    assert task["state"] == "exit" and "EXIT_CODE=0\n" in task["said"]
+    assert not (machine.home / "ran").exists()
+
+
+@every_shell
 def test_it_runs_is_waited_for_and_ended(machine):
     machine.start("echo one; sleep 0.3; echo two; sleep 4741 & sleep 4741", "runs")
     task, = machine.probe("runs", wait=20, until="^two$")
