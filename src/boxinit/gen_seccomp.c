@@ -296,11 +296,14 @@ static void print_code(const struct sock_filter *code, size_t n, const char *nam
     (void)printf("};\n");
 }
 
-static void print_filter(scmp_filter_ctx f, const char *name)
-{
-    static struct sock_filter code[CODE_MAX];
-    FILE *file = tmpfile();
+struct program {
+    struct sock_filter code[CODE_MAX];
     size_t n;
+};
+
+static void export_filter(scmp_filter_ctx f, struct program *out)
+{
+    FILE *file = tmpfile();
 
     if (file == NULL) {
         check(-errno, "tmpfile");
@@ -308,18 +311,12 @@ static void print_filter(scmp_filter_ctx f, const char *name)
     }
     check(seccomp_export_bpf(f, fileno(file)), "seccomp_export_bpf");
     rewind(file);
-    n = fread(code, sizeof(code[0]), CODE_MAX, file);
+    out->n = fread(out->code, sizeof(out->code[0]), CODE_MAX, file);
     (void)fclose(file);
-    print_code(code, n, name);
     seccomp_release(f);
 }
 
 /* ---- what is known: by hand, as ranges, because each box loads it ----------------------- */
-
-struct program {
-    struct sock_filter code[CODE_MAX];
-    size_t n;
-};
 
 static void emit(struct program *p, struct sock_filter step)
 {
@@ -386,20 +383,19 @@ static void allow_personas(struct program *p)
 }
 
 /* Every call that this libseccomp knows for the target. */
-static void print_known(uint32_t arch, const char *name)
+static void make_known(uint32_t arch, struct program *p)
 {
-    static struct program p;
     static struct program personas;
     int personality = seccomp_syscall_resolve_name_arch(arch, "personality");
 
     allow_personas(&personas);
-    load(&p, offsetof(struct seccomp_data, arch));
-    need(&p, arch);
-    load(&p, offsetof(struct seccomp_data, nr));
-    emit(&p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)personality, 0,
-                                          (uint8_t)personas.n));
+    load(p, offsetof(struct seccomp_data, arch));
+    need(p, arch);
+    load(p, offsetof(struct seccomp_data, nr));
+    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)personality, 0,
+                                         (uint8_t)personas.n));
     for (size_t i = 0; i < personas.n; i++) {
-        emit(&p, personas.code[i]);
+        emit(p, personas.code[i]);
     }
     for (int nr = 0; nr < CALLS_MAX; nr++) {
         int first = nr;
@@ -408,15 +404,33 @@ static void print_known(uint32_t arch, const char *name)
             nr++;
         }
         if (nr > first) {
-            allow_range(&p, (uint32_t)first, (uint32_t)nr - 1);
+            allow_range(p, (uint32_t)first, (uint32_t)nr - 1);
         }
     }
-    answer(&p, SECCOMP_RET_ERRNO | ENOSYS);
-    print_code(p.code, p.n, name);
+    answer(p, SECCOMP_RET_ERRNO | ENOSYS);
+}
+
+/* ---- both ------------------------------------------------------------------------------ */
+
+/* What the first lets pass is judged by the second. Its answers are single steps: each that
+ * allows becomes a jump, and no other jump changes. */
+static void join(const struct program *first, const struct program *second, struct program *out)
+{
+    for (size_t i = 0; i < first->n; i++) {
+        bool allows =
+            first->code[i].code == (BPF_RET | BPF_K) && first->code[i].k == SECCOMP_RET_ALLOW;
+        uint32_t over = (uint32_t)(first->n - i - 1);
+
+        emit(out, allows ? (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, over) : first->code[i]);
+    }
+    for (size_t i = 0; i < second->n; i++) {
+        emit(out, second->code[i]);
+    }
 }
 
 int main(int argc, char **argv)
 {
+    static struct program known, deny, both;
     uint32_t arch = argc == 2 ? seccomp_arch_resolve_name(argv[1]) : 0;
 
     if (arch == 0) {
@@ -424,7 +438,11 @@ int main(int argc, char **argv)
         return 2;
     }
     (void)printf("/* Made by gen_seccomp for %s. */\n", argv[1]);
-    print_known(arch, "known_policy");
-    print_filter(deny_filter(arch), "deny_policy");
+    make_known(arch, &known);
+    export_filter(deny_filter(arch), &deny);
+    join(&deny, &known, &both);
+    print_code(known.code, known.n, "known_policy");
+    print_code(deny.code, deny.n, "deny_policy");
+    print_code(both.code, both.n, "box_policy");
     return 0;
 }

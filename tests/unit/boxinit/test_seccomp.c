@@ -1,4 +1,4 @@
-/* The two filters, run as the kernel would, for every number and for what no program of ours
+/* The two policies and the filter that they become, run as the kernel would, for every number and for what no program of ours
  * calls. What single calls do in a box is in tests/e2e/test_attacks.py. */
 #include <errno.h>
 #include <linux/audit.h>
@@ -204,6 +204,35 @@ static void what_no_cgroup_counts_cannot_be_had(void **state)
     assert_int_equal(denied(&data), SECCOMP_RET_ERRNO | ENOMEM);
 }
 
+static uint32_t by_both(const struct seccomp_data *data)
+{
+    uint32_t answer = denied(data);
+
+    return answer == SECCOMP_RET_ALLOW ? run(known_policy, COUNTOF(known_policy), data) : answer;
+}
+
+static void the_filter_is_one_policy_behind_the_other(void **state)
+{
+    static const uint32_t archs[] = {ARCH, OTHER, 0};
+    static const uint64_t args[] = {0, 1, 2, 16, CLONE_NEWUSER, ADDR_NO_RANDOMIZE, ~0ull};
+    size_t allowed = 0;
+
+    (void)state;
+    for (uint32_t nr = 0; nr <= 2000; nr++) {
+        for (size_t i = 0; i < COUNTOF(archs) * COUNTOF(args); i++) {
+            uint64_t arg = args[i % COUNTOF(args)];
+            const struct seccomp_data data = {.nr = (int)nr,
+                                              .arch = archs[i / COUNTOF(args)],
+                                              .args = {arg, arg, arg, arg, arg, arg}};
+            uint32_t answer = run(box_policy, COUNTOF(box_policy), &data);
+
+            assert_int_equal(answer, by_both(&data));
+            allowed += answer == SECCOMP_RET_ALLOW;
+        }
+    }
+    assert_true(allowed > 200 * COUNTOF(args));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +241,7 @@ int main(void)
         cmocka_unit_test(only_harmless_personas_can_be_had),
         cmocka_unit_test(arguments_are_judged_by_what_the_kernel_looks_at),
         cmocka_unit_test(what_no_cgroup_counts_cannot_be_had),
+        cmocka_unit_test(the_filter_is_one_policy_behind_the_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
