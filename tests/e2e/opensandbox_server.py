@@ -43,6 +43,7 @@ class Quirks:
     programs = None          # a folder: the programs of its sandboxes, and no bash
     plain_sandboxes = False  # only the server is https
     create_delay_s = 0       # a create takes so long, and makes the sandbox at its beginning
+    create_late = None       # an event that a create waits for before it makes the sandbox
     create_answers = True    # or its answer is lost
     create_answer = None     # (status, body, kind): a gateway's own answer to it
     refuse_create = None     # (status, body)
@@ -856,6 +857,8 @@ class Lifecycle(Handler, ExecdRoutes):
                              "pull access denied, repository does not exist")
         if order.get("networkPolicy") is not None and not platform.has_egress:
             return self.fail(400, "SANDBOX::INVALID_PARAMETER", "networkPolicy requires [egress].image")
+        if quirks.create_late:
+            quirks.create_late.wait()
         sandbox = Sandbox(platform, order)
         platform.sandboxes[sandbox.id] = sandbox
         if quirks.pods:

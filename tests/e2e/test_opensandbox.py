@@ -489,6 +489,17 @@ def test_a_create_without_an_answer_leaves_nothing(serve, platform, lost):
     assert client.tool("list_sandboxes").get("sandboxes", []) == []
 
 
+@pytest.mark.long
+def test_a_create_that_comes_to_something_much_later_leaves_nothing(serve, platform):
+    """As one whose image took long to fetch."""
+    platform.quirks.create_late = threading.Event()
+    client = serve(ANYBOX_OPENSANDBOX_CREATE_TIMEOUT="1")
+    assert client.tool_error("create_sandbox", 120, name="work")["code"] == "unreachable"
+    platform.quirks.create_late.set()
+    assert wait_until(lambda: platform.sandboxes)
+    assert wait_until(lambda: client.tool("list_sandboxes") and not platform.sandboxes, 180, 2)
+
+
 def test_a_create_whose_server_is_killed_is_cleared_up_by_the_next(serve, platform):
     platform.quirks.create_delay_s = 3
     client = serve()

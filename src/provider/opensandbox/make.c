@@ -1,7 +1,8 @@
 /*
  * make.c - sandboxes to order. The order carries the id that core minted as a tag, and a create
- * whose answer does not come is looked for by it and removed, as soon and as long as that goes;
- * what is found later goes by the row that core keeps (boxes_abandon()).
+ * whose answer does not come is looked for by it and removed. The server may go on with it, for as
+ * long as it fetches an image: what is not found at once is looked for in each sweep. Where this
+ * process died, it goes by the row that core keeps (boxes_abandon()).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #define GRACE      "20ms" /* Go's way to write it; see opensandbox.h */
 #define REMOVE_MS  15000
 #define REMOVE_GAP 500
+#define LOST_MS    3600000 /* for so long; the platform ends it by itself, too */
 #define LABEL_MAX  63
 
 static void put(json_t *o, const char *key, struct str value)
@@ -194,21 +196,68 @@ static int remove_one(void *arg, const struct osb_sandbox *s, struct err *e)
     return osb_delete(r->provider, r->ctx, s->id, e);
 }
 
+struct lost {
+    char own_id[40];
+    int64_t until_ms;
+};
+
+static void keep_lost(struct osb_provider *p, const struct lost *one)
+{
+    LOCKED(&p->lock);
+    p->lost = xrealloc(p->lost, p->n_lost + 1, sizeof(*p->lost));
+    p->lost[p->n_lost++] = *one;
+}
+
+/* All of them, which are *n. */
+static struct lost *take_lost(struct osb_provider *p, size_t *n)
+{
+    LOCKED(&p->lock);
+    *n = p->n_lost;
+    p->n_lost = 0;
+    return take(p->lost);
+}
+
+/* The platform ends what is over, and leaves nothing. */
+int osb_sweep(struct provider *provider, const struct ctx *ctx, struct err *e)
+{
+    struct osb_provider *p = osb_of(provider);
+    size_t n = 0;
+    struct lost *all own_mem = take_lost(p, &n);
+    int rc = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct removal r = {.provider = p, .ctx = ctx};
+
+        if (rc == 0) {
+            rc = osb_each(p, ctx, S(TAG_BOX), str_from(all[i].own_id), remove_one, &r, e);
+        }
+        if ((rc < 0 || !r.has_found) && clock_mono_ms() < all[i].until_ms) {
+            keep_lost(p, &all[i]);
+        }
+    }
+    return rc;
+}
+
 /* The server may still be making it, or not answer just now. */
 static void remove_lost(struct osb_provider *p, const struct ctx *ctx, struct str own_id)
 {
     struct ctx own = {.arena = ctx->arena, .deadline_ms = clock_mono_ms() + REMOVE_MS};
     struct removal r = {.provider = p, .ctx = &own};
+    struct lost lost = {.until_ms = clock_mono_ms() + LOST_MS};
     struct err ignored;
 
     while (clock_mono_ms() < own.deadline_ms) {
         int rc = osb_each(p, &own, S(TAG_BOX), own_id, remove_one, &r, &ignored);
 
-        if ((rc == 0 && r.has_found) ||
-            ctx_wait(&own, NULL, 0, clock_mono_ms() + REMOVE_GAP, &ignored) < 0) {
+        if (rc == 0 && r.has_found) {
             return;
         }
+        if (ctx_wait(&own, NULL, 0, clock_mono_ms() + REMOVE_GAP, &ignored) < 0) {
+            break;
+        }
     }
+    (void)snprintf(lost.own_id, sizeof(lost.own_id), "%.*s", STR_ARG(own_id));
+    keep_lost(p, &lost);
 }
 
 static void remember_made(struct osb_provider *p, struct str id)

@@ -50,6 +50,7 @@ static void free_texts(struct osb_provider *p)
     free(p->entrypoint);
     free(p->work_dir);
     free(p->ca_file);
+    free(p->lost);
     free(p);
 }
 
@@ -151,15 +152,6 @@ static void osb_release(struct box *b)
     (void)pthread_mutex_destroy(&own->lock);
     free(own->ref);
     free(own);
-}
-
-/* The platform ends what is over, and leaves nothing. */
-static int osb_sweep(struct provider *p, const struct ctx *ctx, struct err *e)
-{
-    (void)p;
-    (void)ctx;
-    (void)e;
-    return 0;
 }
 
 /* The platform calls it an error when it is so already. */

@@ -36,6 +36,8 @@ struct osb_provider {
     char owner[17];   /* with it */
     struct str *made; /* platform ids, with delete_at_exit; guarded by lock */
     size_t n_made;
+    struct lost *lost; /* make.c: creates that may still come to something; guarded by lock */
+    size_t n_lost;
     struct shelf *shelf; /* list.c: what was listed a moment ago; guarded by lock */
     bool is_filling;     /* list.c: somebody fetches another shelf; guarded by lock */
     int64_t far_ms;      /* reach.c: when no sandbox could be reached straight; guarded by lock */
@@ -206,6 +208,7 @@ extern const struct port_ops osb_ports;
 void osb_ports_free(struct osb_provider *p);
 struct box *osb_make(struct provider *p, const struct ctx *ctx, const struct box_spec *spec,
                      struct err *e);
+int osb_sweep(struct provider *p, const struct ctx *ctx, struct err *e);
 int osb_destroy(struct box *b, const struct ctx *ctx, struct err *e);
 int osb_extend(struct box *b, const struct ctx *ctx, int32_t lifetime_s, struct err *e);
 int osb_list(struct provider *p, const struct ctx *ctx, box_info_fn *each, void *arg,
