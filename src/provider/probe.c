@@ -22,6 +22,9 @@ const char probe_script[] =
     "df -Pk .\n"
     "echo =PROCESSES=\n"
     "if [ -d /proc/self ]; then set -- /proc/[0-9]*; echo $#; else ps -A -o pid= | wc -l; fi\n"
+    "echo =LIMIT=\n"
+    "( cd /sys/fs/cgroup || exit; if [ -r memory.max ]; then cat memory.max memory.current\n"
+    "else cat memory/memory.limit_in_bytes memory/memory.usage_in_bytes; fi )\n"
     "if has nvidia-smi; then\n"
     "echo =NVIDIA=\n"
     "brief nvidia-smi --query-gpu=index,utilization.gpu,memory.used,memory.total "
@@ -201,6 +204,20 @@ static void read_disk(struct str text, struct usage *out)
     }
 }
 
+/* ---- of a container, whose /proc tells of the whole machine --------------------------------- */
+
+/* Bytes that it may use, or "max", and that it uses. */
+static void read_limit(struct str text, struct usage *out)
+{
+    int64_t total = number(next_line(&text), INT64_MAX);
+    int64_t used = number(next_line(&text), INT64_MAX);
+
+    if (total > 0 && used >= 0 && (out->memory_total < 0 || total < out->memory_total)) {
+        out->memory_total = total;
+        out->memory_used = used;
+    }
+}
+
 /* ---- GPUs ------------------------------------------------------------------------------- */
 
 static bool mentions(struct str text, struct str what)
@@ -345,6 +362,9 @@ int probe_parse(struct str output, struct usage *out, struct err *e)
     }
     if (section(text, S("=PROCESSES="), &part)) {
         u.processes = (int)number(next_line(&part), INT32_MAX);
+    }
+    if (section(text, S("=LIMIT="), &part)) {
+        read_limit(part, &u);
     }
     if (section(text, S("=NVIDIA="), &part)) {
         read_nvidia(part, &u);

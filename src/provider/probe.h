@@ -4,7 +4,8 @@
  *
  * The script is for any POSIX sh, on Linux (GNU or busybox) and macOS. Each figure has its
  * own section, so that a tool that is missing costs its figure and no other. The text comes
- * from another machine and may hold anything, a login shell's greeting before it too.
+ * from another machine and may hold anything, a login shell's greeting before it too. In a
+ * container its own limit of memory counts, where that is lower than what the machine has.
  */
 #ifndef PROVIDER_PROBE_H
 #define PROVIDER_PROBE_H

@@ -59,6 +59,32 @@ static void a_mac(void **state)
     assert_int_equal(u.processes, 417);
 }
 
+static void a_container_has_its_own_limit(void **state)
+{
+    struct usage own = parsed(BEGIN LINUX "=LIMIT=\n536870912\n1048576\n" END);
+    struct usage alone = parsed(BEGIN "=LIMIT=\n536870912\n0\n" END);
+    static const char *const none[] = {
+        BEGIN LINUX "=LIMIT=\nmax\n1048576\n" END,
+        BEGIN LINUX "=LIMIT=\n9223372036854771712\n1048576\n" END,
+        BEGIN LINUX "=LIMIT=\n99999999999\n1\n" END,
+        BEGIN LINUX "=LIMIT=\n536870912\n" END,
+        BEGIN LINUX "=LIMIT=\n" END,
+    };
+
+    (void)state;
+    assert_int_equal(own.memory_total, 536870912);
+    assert_int_equal(own.memory_used, 1048576);
+    assert_int_equal(own.processes, 123);
+    assert_int_equal(alone.memory_total, 536870912);
+    assert_int_equal(alone.memory_used, 0);
+    for (size_t i = 0; i < COUNTOF(none); i++) {
+        struct usage u = parsed(none[i]);
+
+        assert_int_equal(u.memory_total, 4096000ll * 1024);
+        assert_int_equal(u.memory_used, 3072000ll * 1024);
+    }
+}
+
 static void loads_as_uptime_tells_them(void **state)
 {
     struct usage gnu = parsed(BEGIN "=LOAD=\n 10:00:00 up 3 days,  2 users,  load average: 0.52, "
@@ -179,6 +205,7 @@ int main(void)
         cmocka_unit_test(a_linux_host),
         cmocka_unit_test(a_mac),
         cmocka_unit_test(loads_as_uptime_tells_them),
+        cmocka_unit_test(a_container_has_its_own_limit),
         cmocka_unit_test(noise_around_it_does_not_matter),
         cmocka_unit_test(what_a_host_cannot_tell_is_not_known),
         cmocka_unit_test(nvidia_gpus),
