@@ -39,21 +39,27 @@ static int let_payload_reopen(int fd, const struct spec *spec)
     return spec_shares_uid(spec) || fd < 0 ? 0 : fchmod(fd, 0666);
 }
 
+int child_report_open(int report[2], struct err *e)
+{
+    if (pipe2(report, O_CLOEXEC) < 0 || fcntl(report[0], F_SETFL, O_NONBLOCK) < 0) {
+        return err_sys(e, errno, "make the command's pipes");
+    }
+    return 0;
+}
+
 int child_pipes_open(struct child_pipes *p, bool with_input, const struct spec *spec, struct err *e)
 {
     if ((with_input && pipe2(p->in, O_CLOEXEC) < 0) || pipe2(p->out, O_CLOEXEC) < 0 ||
-        pipe2(p->err, O_CLOEXEC) < 0 || pipe2(p->report, O_CLOEXEC) < 0 ||
-        let_payload_reopen(p->in[0], spec) < 0 || let_payload_reopen(p->out[0], spec) < 0 ||
-        let_payload_reopen(p->err[0], spec) < 0) {
+        pipe2(p->err, O_CLOEXEC) < 0 || let_payload_reopen(p->in[0], spec) < 0 ||
+        let_payload_reopen(p->out[0], spec) < 0 || let_payload_reopen(p->err[0], spec) < 0) {
         return err_sys(e, errno, "make the command's pipes");
     }
     /* Only our ends: a program may not expect EAGAIN on its own. */
     if ((with_input && fcntl(p->in[1], F_SETFL, O_NONBLOCK) < 0) ||
-        fcntl(p->out[0], F_SETFL, O_NONBLOCK) < 0 || fcntl(p->err[0], F_SETFL, O_NONBLOCK) < 0 ||
-        fcntl(p->report[0], F_SETFL, O_NONBLOCK) < 0) {
+        fcntl(p->out[0], F_SETFL, O_NONBLOCK) < 0 || fcntl(p->err[0], F_SETFL, O_NONBLOCK) < 0) {
         return err_sys(e, errno, "make the command's pipes");
     }
-    return 0;
+    return child_report_open(p->report, e);
 }
 
 /* ---- becoming the command -------------------------------------------------- */
@@ -98,9 +104,14 @@ static struct child_failure exec_first(const struct child_order *o)
     return why;
 }
 
+static void say(const struct child_pipes *p, struct child_failure what)
+{
+    (void)!write(p->report[1], &what, sizeof(what));
+}
+
 void child_give_up(const struct child_pipes *p, struct child_failure why)
 {
-    (void)!write(p->report[1], &why, sizeof(why));
+    say(p, why);
     _exit(127);
 }
 
@@ -114,6 +125,7 @@ void child_run(const struct child_order *order, const struct child_pipes *p)
     if (chdir(order->cwd) < 0) {
         child_give_up(p, (struct child_failure){STEP_CWD, errno});
     }
+    say(p, (struct child_failure){STEP_READY, 0});
     child_give_up(p, exec_first(order)); /* everything else is close-on-exec */
 }
 
@@ -191,4 +203,14 @@ bool child_get_order(struct str bytes, struct child_order *out)
     out->argv = get_list(&bytes, &bad);
     out->env = get_list(&bytes, &bad);
     return !bad && out->cwd != NULL && bytes.len == 0;
+}
+
+void child_run_bytes(struct str bytes, const struct child_pipes *p)
+{
+    struct child_order order;
+
+    if (!child_get_order(bytes, &order)) {
+        child_give_up(p, (struct child_failure){STEP_ORDER, EPROTO});
+    }
+    child_run(&order, p);
 }

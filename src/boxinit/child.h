@@ -14,9 +14,11 @@ enum child_step {
     STEP_EXEC,
     STEP_INTERPRETER, /* the file is there, what would run it is not */
     STEP_ORDER,       /* a spare could not read what to run */
+    STEP_READY,       /* no failure: exec is next */
 };
 
-/* What went wrong in it; written into the pipe that exec closes. */
+/* What it says in the pipe that exec closes: that it is ready, then what went wrong. One that
+ * ended without a word has run nothing. */
 struct child_failure {
     int step, errnum;
 };
@@ -33,6 +35,7 @@ struct child_pipes {
 
 int child_pipes_open(struct child_pipes *p, bool with_input, const struct spec *spec, struct err *e)
     MUST_CHECK;
+int child_report_open(int report[2], struct err *e) MUST_CHECK;
 void child_pipes_close(struct child_pipes *p);
 
 /* What it runs. */
@@ -46,6 +49,7 @@ struct child_order {
 /* A new session, the payload's limits and uid. .errnum is 0 when all went well. */
 struct child_failure child_become(const struct spec *spec);
 NORETURN void child_run(const struct child_order *order, const struct child_pipes *p);
+NORETURN void child_run_bytes(struct str order, const struct child_pipes *p);
 NORETURN void child_give_up(const struct child_pipes *p, struct child_failure why);
 
 /* An order as bytes for a pipe, and back (into memory that is never freed: exec follows).

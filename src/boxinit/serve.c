@@ -244,8 +244,8 @@ static void read_oom_adj(struct server *s)
     }
 }
 
-/* PID 1 has up to four descriptors for a command and one for a connection. Commands get
- * their own limit. */
+/* PID 1 has up to four descriptors for a command, seven while it starts, and one for a
+ * connection. Commands get their own limit. */
 static void raise_open_files(void)
 {
     struct rlimit now;

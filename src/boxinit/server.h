@@ -89,12 +89,15 @@ struct task {
     char id[ID_MAX + 1];
     pid_t pid;
     bool started, reaped, finished, dead, input_ended;
-    bool keep;              /* EXEC_KEEP, see keep.h */
-    bool is_delivered;      /* somebody was told of the end */
-    struct watch start;     /* tells that exec succeeded, or why it did not */
-    struct watch output[2]; /* read ends of stdout and stderr */
-    struct watch input;     /* write end of stdin */
-    struct buf waiting;     /* for stdin */
+    bool keep;               /* EXEC_KEEP, see keep.h */
+    bool is_delivered;       /* somebody was told of the end */
+    struct watch start;      /* tells that exec succeeded, or why it did not */
+    bool is_ready;           /* that exec was next was told there */
+    struct buf order;        /* what a spare was told; empty once it has started */
+    struct child_pipes ends; /* the command's, for as long */
+    struct watch output[2];  /* read ends of stdout and stderr */
+    struct watch input;      /* write end of stdin */
+    struct buf waiting;      /* for stdin */
     struct capture spool[2];
     struct conn *client;
     int64_t started_ms, started_wall_ms, finished_ms;
@@ -211,8 +214,11 @@ int64_t tasks_next_ms(struct server *s); /* when tasks_turn() is due; 0: not */
 
 /* spawn.c */
 int spawn(struct server *s, struct task *t, const struct request *r, struct err *e) MUST_CHECK;
-/* Reads what the child said before exec. 1: it runs; 0: not known yet; -1: it failed. */
-int spawn_result(const struct server *s, struct task *t, struct err *e);
+/* Reads what the child said before exec. 1: it runs; 0: not known yet, maybe of another
+ * child, since the first had died too soon; -1: it failed. */
+int spawn_result(struct server *s, struct task *t, struct err *e);
+/* The command has started, or will not: what another start would need is let go. */
+void spawn_settled(struct task *t);
 /* fork() whose child is more likely to be ended for memory than PID 1. */
 pid_t spawn_fork(struct server *s);
 /* The sentence for when it failed: which limit was reached. */

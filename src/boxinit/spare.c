@@ -9,6 +9,12 @@
  * stopped one is continued before it gets its order; one that has ended is noticed when
  * the order cannot be written, and the command is forked as if there had been none. An
  * order that does not fit the pipe is not given to it either.
+ *
+ * One that was killed and has not yet closed its pipe still gets its order, and the kernel
+ * may even read it on its behalf. So nobody asks the pipe: a spare says that it is about to
+ * exec, and from one that ends without that word the command is taken back and given to a
+ * process that is forked for it (spawn.c). For that PID 1 keeps the order and the command's
+ * ends of the pipes until the command has started.
  */
 #include "boxinit/spare.h"
 
@@ -27,14 +33,19 @@
 #define DELAY_MS  3                    /* let who got the answer have the processor first */
 #define KEEP_MS   ((int64_t)60 * 1000) /* a box that rests has no spare */
 
+static void close_one(int *fd)
+{
+    if (*fd >= 0) {
+        (void)close(*fd);
+        *fd = -1;
+    }
+}
+
 static void forget(struct server *s)
 {
     child_pipes_close(&s->spare.pipes);
-    if (s->spare.order >= 0) {
-        (void)close(s->spare.order);
-    }
+    close_one(&s->spare.order);
     s->spare.pid = 0;
-    s->spare.order = -1;
 }
 
 void spare_ended(struct server *s)
@@ -48,30 +59,40 @@ static void let_go(struct server *s)
     forget(s);
 }
 
-pid_t spare_use(struct server *s, const struct child_order *order, struct child_pipes *p)
+/* False: the order is not the spare's. */
+static bool tell(struct server *s, const struct buf *bytes)
 {
-    struct buf bytes own_buf = {0};
+    if (bytes->cut) {
+        return false; /* it stays for a shorter one */
+    }
+    (void)kill(s->spare.pid, SIGCONT);
+    if (write(s->spare.order, bytes->p, bytes->len) != (ssize_t)bytes->len) {
+        let_go(s);
+        return false;
+    }
+    return true;
+}
+
+pid_t spare_use(struct server *s, const struct child_order *order, struct child_pipes *p,
+                struct buf *told)
+{
     pid_t pid = s->spare.pid;
 
     if (pid == 0) {
         return 0;
     }
-    buf_init(&bytes, ORDER_MAX);
-    child_put_order(&bytes, order);
-    if (bytes.cut) {
-        return 0; /* it stays for a shorter one */
-    }
-    (void)kill(pid, SIGCONT);
-    if (write(s->spare.order, bytes.p, bytes.len) != (ssize_t)bytes.len) {
-        let_go(s);
+    buf_init(told, ORDER_MAX);
+    child_put_order(told, order);
+    if (!tell(s, told)) {
+        buf_fini(told);
         return 0;
     }
     *p = s->spare.pipes;
     s->spare.pipes = (struct child_pipes)CHILD_NO_PIPES;
     forget(s);
-    if (!order->with_input && p->in[1] >= 0) {
-        (void)close(p->in[1]);
-        p->in[1] = -1;
+    if (!order->with_input) {
+        close_one(&p->in[0]);
+        close_one(&p->in[1]);
     }
     return pid;
 }
@@ -99,7 +120,6 @@ NORETURN static void wait_and_run(const struct spec *spec, struct child_pipes *p
 {
     int keep[] = {p->in[0], p->out[1], p->err[1], p->report[1], from};
     char bytes[ORDER_MAX];
-    struct child_order order;
     struct child_failure why;
     struct str said;
     struct err ignored;
@@ -115,18 +135,7 @@ NORETURN static void wait_and_run(const struct spec *spec, struct child_pipes *p
     if (why.errnum != 0) {
         child_give_up(p, why);
     }
-    if (!child_get_order(said, &order)) {
-        child_give_up(p, (struct child_failure){STEP_ORDER, EPROTO});
-    }
-    child_run(&order, p);
-}
-
-static void close_one(int *fd)
-{
-    if (*fd >= 0) {
-        (void)close(*fd);
-        *fd = -1;
-    }
+    child_run_bytes(said, p);
 }
 
 /* Failing is fine: commands are forked without it. */
@@ -150,9 +159,6 @@ static void make_one(struct server *s, int64_t now)
         child_pipes_close(&p);
         return;
     }
-    close_one(&p.in[0]);
-    close_one(&p.out[1]);
-    close_one(&p.err[1]);
     close_one(&p.report[1]);
     s->spare.pid = pid;
     s->spare.order = order[1];

@@ -4,7 +4,7 @@
  * The child is forked, not vforked: with its memory shared PID 1 would sleep until the
  * child execs, and from the moment it has the payload's uid any process of the box may
  * stop it. So nobody waits for it: what it could not do it writes into a close-on-exec
- * pipe, whose end without a word means that the program runs. Most commands do not even
+ * pipe, whose end after "ready" means that the program runs. Most commands do not even
  * wait for the fork (spare.c).
  */
 #include <errno.h>
@@ -146,6 +146,23 @@ static void fill_order(struct child_order *o, struct arena *a, const struct serv
     t->cwd = arena_cstr(&t->text, str_head(str_from(o->cwd), 200));
 }
 
+/* Before it has the payload's uid: what is PID 1's must not be in its reach. */
+static void become(const struct spec *spec, const struct child_pipes *p)
+{
+    int keep[] = {p->in[0], p->out[1], p->err[1], p->report[1]};
+    struct child_failure why = {STEP_PIPES, 0};
+    struct err ignored;
+
+    if (fds_close_others(keep, COUNTOF(keep), &ignored) < 0) {
+        why.errnum = errno;
+    } else {
+        why = child_become(spec);
+    }
+    if (why.errnum != 0) {
+        child_give_up(p, why);
+    }
+}
+
 static pid_t fork_child(struct server *s, const struct child_order *order, struct child_pipes *p,
                         struct err *e)
 {
@@ -156,17 +173,7 @@ static pid_t fork_child(struct server *s, const struct child_order *order, struc
     }
     pid = spawn_fork(s);
     if (pid == 0) {
-        int keep[] = {p->in[0], p->out[1], p->err[1], p->report[1]};
-        struct child_failure why;
-
-        /* Before it has the payload's uid: what is PID 1's must not be in its reach. */
-        if (fds_close_others(keep, COUNTOF(keep), e) < 0) {
-            child_give_up(p, (struct child_failure){STEP_PIPES, errno});
-        }
-        why = child_become(s->spec);
-        if (why.errnum != 0) {
-            child_give_up(p, why);
-        }
+        become(s->spec, p);
         child_run(order, p);
     }
     return pid < 0 ? spawn_fork_failed(s, errno, e) : pid;
@@ -180,7 +187,7 @@ int spawn(struct server *s, struct task *t, const struct request *r, struct err 
 
     arena_init(&a, 64u << 20);
     fill_order(&order, &a, s, t, r);
-    t->pid = spare_use(s, &order, &p);
+    t->pid = spare_use(s, &order, &p, &t->order);
     if (t->pid == 0) {
         t->pid = fork_child(s, &order, &p, e);
     }
@@ -190,8 +197,43 @@ int spawn(struct server *s, struct task *t, const struct request *r, struct err 
         t->output[1].fd = take_fd(&p.err[0]);
         t->start.fd = take_fd(&p.report[0]);
     }
+    if (t->order.len > 0) {
+        t->ends = p;
+        return 0;
+    }
     child_pipes_close(&p);
     return t->pid > 0 ? 0 : -1;
+}
+
+void spawn_settled(struct task *t)
+{
+    child_pipes_close(&t->ends);
+    buf_fini(&t->order);
+}
+
+/* Its spare died before it could run anything. The streams stay as they are: whatever is in
+ * stdin's pipe nobody has read. */
+static int run_again(struct server *s, struct task *t, struct err *e)
+{
+    pid_t pid;
+
+    watch_close(s, &t->start);
+    if (child_report_open(t->ends.report, e) < 0) {
+        return pipes_failed(e);
+    }
+    pid = spawn_fork(s);
+    if (pid == 0) {
+        become(s->spec, &t->ends);
+        child_run_bytes(buf_str(&t->order), &t->ends);
+    }
+    if (pid < 0) {
+        return spawn_fork_failed(s, errno, e);
+    }
+    t->pid = pid;
+    t->reaped = false;
+    t->start.fd = take_fd(&t->ends.report[0]);
+    spawn_settled(t);
+    return 0;
 }
 
 static int cwd_failed(const struct task *t, int errnum, struct err *e)
@@ -246,6 +288,7 @@ static int step_failed(const struct server *s, const struct task *t, struct chil
     case STEP_PIPES: return err_sys(e, why.errnum, "give the command its pipes");
     case STEP_CWD: return cwd_failed(t, why.errnum, e);
     case STEP_EXEC: return exec_failed(s, t, why.errnum, e);
+    case STEP_READY: break;
     case STEP_ORDER: return err_set(e, ERR_BUG, "the command was not understood");
     case STEP_INTERPRETER:
         return err_set(e, ERR_NOT_FOUND,
@@ -265,19 +308,43 @@ static int explain(const struct server *s, const struct task *t, struct child_fa
     return rc;
 }
 
-int spawn_result(const struct server *s, struct task *t, struct err *e)
+/* 1: there is nothing more to come; 0: there may be; -1: it failed. */
+static int read_report(const struct server *s, struct task *t, struct err *e)
 {
     struct child_failure why;
-    ssize_t n = read(t->start.fd, &why, sizeof(why));
 
-    if (n < 0) {
-        return errno == EAGAIN || errno == EINTR ? 0 : err_sys(e, errno, "read the start");
+    for (;;) {
+        ssize_t n = read(t->start.fd, &why, sizeof(why));
+
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return errno == EAGAIN ? 0 : err_sys(e, errno, "read the start");
+        }
+        if (n == 0) {
+            return 1;
+        }
+        if ((size_t)n != sizeof(why)) {
+            return err_set(e, ERR_BUG, "the start of the command was reported by half");
+        }
+        if (why.step != STEP_READY || t->is_ready) {
+            return explain(s, t, why, e);
+        }
+        t->is_ready = true;
     }
-    if (n == 0) {
-        return 1;
+}
+
+int spawn_result(struct server *s, struct task *t, struct err *e)
+{
+    int rc = read_report(s, t, e);
+
+    if (rc < 0 || (rc == 0 && !t->reaped)) {
+        return rc;
     }
-    if ((size_t)n != sizeof(why)) {
-        return err_set(e, ERR_BUG, "the start of the command was reported by half");
+    /* One that we were asked to kill has ended as it should. */
+    if (!t->is_ready && t->order.len > 0 && t->kill == KILL_NONE) {
+        return run_again(s, t, e);
     }
-    return explain(s, t, why, e);
+    return 1;
 }

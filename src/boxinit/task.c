@@ -42,6 +42,7 @@ void task_free(struct server *s, struct task *t)
 {
     keep_free(s, t);
     list_del(&t->link);
+    spawn_settled(t);
     watch_close(s, &t->start);
     watch_close(s, &t->input);
     watch_close(s, &t->output[0]);
@@ -221,6 +222,7 @@ void task_exec(struct server *s, struct conn *c, const struct request *r)
     struct err e;
 
     t->start.fd = t->input.fd = t->output[0].fd = t->output[1].fd = -1;
+    t->ends = (struct child_pipes)CHILD_NO_PIPES;
     t->kept.dir = t->kept.fd[0] = t->kept.fd[1] = -1;
     t->keep = r->keep;
     capture_init(&t->spool[0], SPOOL_HEAD, SPOOL_TAIL);
@@ -266,7 +268,7 @@ bool task_check_start(struct server *s, struct task *t, int64_t now)
         start_failed(s, t, &e);
         return false;
     }
-    if (rc == 0 && !t->reaped) {
+    if (rc == 0) {
         if (now - t->started_ms >= START_WAIT_MS && t->start.events == 0) {
             t->start.ready = on_start;
             watch_want(s, &t->start, EPOLLIN);
@@ -277,6 +279,7 @@ bool task_check_start(struct server *s, struct task *t, int64_t now)
         t->started = true;
         s->spare.wanted = true;
         watch_close(s, &t->start);
+        spawn_settled(t);
     }
     return true;
 }

@@ -58,8 +58,8 @@ void task_exited(struct server *s, struct task *t, int status)
     t->reaped = true;
     t->wait_status = status;
     t->ending.wall_ms = (uint64_t)(now - t->started_ms);
-    if (!task_check_start(s, t, now)) {
-        return;
+    if (!task_check_start(s, t, now) || !t->reaped) {
+        return; /* it did not start, or another process runs it now */
     }
     if (t->kill == KILL_NONE) {
         finish(s, t);

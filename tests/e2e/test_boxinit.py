@@ -24,6 +24,7 @@ from agent_client import (APPEND, ATTACH, CHUNK, DETACH, EXEC, FAIL, KILL, NEW, 
                           TASK, USAGE, WRITE, Box, Failed, Fields, failed, frame, names, text, u8,
                           u32, u64)
 from host import FIRST_SUBUID, Tier, at_rest, children, is_running
+from tracer import Traced
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -768,11 +769,59 @@ def test_the_process_kept_ready_may_be_stopped_or_killed(box):
     for sig in "STOP", "KILL", "TERM", "STOP":
         time.sleep(0.05)  # for the next one to be made
         assert box.sh(f"kill -{sig} -1; echo on").out == b"on\n"
-        if sig != "STOP":  # one that is about to die would take the next command with it
-            wait_for(lambda: all(map(at_rest, children(box.pid))))
         for _ in range(3):
             assert box.sh("echo hi; id -u").out == b"hi\n1000\n"
     assert box.usage()["processes"] == 0
+
+
+def traced_spare(box):
+    """The process that PID 1 keeps ready, when it waits for its order."""
+    assert box.run(["true"]).code == 0
+    wait_for(lambda: len(children(box.pid)) == 1 and at_rest(children(box.pid)[0]))
+    return Traced(children(box.pid)[0])
+
+
+@pytest.mark.skipif(not ROOT, reason="only root may trace what is in boxes")
+def test_a_command_told_to_a_dying_process_runs_in_another(box):
+    """One that was killed but has not yet closed its pipes still gets the command."""
+    spare = traced_spare(box)
+    spare.die_slowly()
+    with box.connect() as c:
+        c.start(["sh", "-c", "cat; echo error >&2; exit 7"], stdin="input\n")
+        wait_for(lambda: box.usage()["tasks"] == 1)
+        assert children(box.pid) == [spare.pid]  # so it was told
+        spare.end()
+        ending = c.wait()
+        assert (ending.signaled, ending.code) == (False, 7)
+        assert (bytes(c.out), bytes(c.err)) == (b"input\n", b"error\n")
+
+
+@pytest.mark.skipif(not ROOT, reason="only root may trace what is in boxes")
+def test_a_command_that_a_dying_process_has_read_runs_in_another(box):
+    """The kernel reads it for one that was killed: that it is gone from the pipe says nothing."""
+    spare = traced_spare(box)
+    spare.hold_at_syscall()
+    with box.connect() as c:
+        c.start(["echo", "x" * 4000])
+        wait_for(lambda: box.usage()["tasks"] == 1)
+        spare.die_when_it_has_read(4000)
+        spare.end()
+        assert c.wait().code == 0
+        assert bytes(c.out) == b"x" * 4000 + b"\n"
+
+
+@pytest.mark.skipif(not ROOT, reason="only root may trace what is in boxes")
+def test_a_command_killed_before_a_dying_process_ran_it_does_not_run(box):
+    spare = traced_spare(box)
+    spare.die_slowly()
+    with box.connect() as c:
+        c.start(["touch", "/workspace/ran"], id="late")
+        wait_for(lambda: box.usage()["tasks"] == 1)
+        box.kill_task("late")
+        ending = c.wait()
+        assert (ending.signaled, ending.code) == (True, signal.SIGKILL)
+    spare.end()
+    assert box.sh("ls /workspace").out == b""
 
 
 def test_commands_of_any_length(one):

@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from host import at_rest, cgroups, children, command_line, is_running, pid_inside, wait_until
+from host import cgroups, command_line, is_running, pid_inside, wait_until
 from mcp_client import ToolFailed
 
 POOL = 0
@@ -297,8 +297,6 @@ def test_commands_that_close_or_hold_their_streams_end_on_time(host, box):
         began = time.monotonic()
         assert box.bash(command)["exit_code"] == code
         assert time.monotonic() - began < 15, command
-        if "kill -9" in command:  # what is about to die would take the next command with it
-            assert wait_until(lambda: all(map(at_rest, children(init_of(host, "work")))))
     answer = box.bash("trap '' TERM INT HUP; kill -STOP $$; while :; do sleep 984; done", timeout_s=1)
     assert answer["timed_out"] and answer["exit_code"] == 124
     assert wait_until(lambda: not commands(host, "sleep 984"))
