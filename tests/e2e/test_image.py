@@ -319,6 +319,7 @@ def test_what_is_no_image_is_told_with_what_there_is(host, image, tier):
             (str(host.folder / "file"), "not a folder"), (str(host.folder / "empty"), "no root file system"),
             (str(host.folder / "no-shell"), "neither /bin/bash nor /bin/sh"), ("/", "own root"),
             ("/proc/self/root", "own root"), ("/proc", "nothing below /proc"), ("/sys/kernel", "nothing below /proc"),
+            ("/usr", "/usr, /etc and /boot"), ("/usr/local", "/usr, /etc and /boot"), ("debian:12", "provider=docker"),
             (str(host.home), "state"), (str(host.user_home), "home is below it"), (str(host.home / "images"), "images/"),
             (str(host.folder / "foreign"), "belong" if IS_ROOT else "")):
         if not words:

@@ -257,7 +257,8 @@ static int refuse(const struct local *l, struct arena *a, struct err *e, enum er
 /* Folders that are no image whatever is in them. */
 static const char *forbidden(const struct local *l, struct arena *a, struct str path)
 {
-    static const char *const closed[] = {"/proc", "/sys", "/dev", "/run"};
+    /* The last ones are parts of this system, in which files may be root's alone. */
+    static const char *const closed[] = {"/proc", "/sys", "/dev", "/run", "/usr", "/etc", "/boot"};
     struct stat is;
     struct stat root;
     char *real own_mem = realpath(l->state_dir, NULL);
@@ -276,7 +277,7 @@ static const char *forbidden(const struct local *l, struct arena *a, struct str 
     }
     for (size_t i = 0; i < COUNTOF(closed); i++) {
         if (path_inside(path, str_from(closed[i]))) {
-            return "nothing below /proc, /sys, /dev and /run is one";
+            return "nothing below /proc, /sys, /dev, /run, /usr, /etc and /boot is one";
         }
     }
     if (path_inside(state, path)) {
@@ -343,8 +344,8 @@ static int path_of(const struct local *l, struct arena *a, struct str wanted, st
     }
     if (str_has(wanted, ':')) {
         return refuse(l, a, e, ERR_UNSUPPORTED, wanted,
-                      "local sandboxes take a folder; images of a registry need a docker provider, "
-                      "which this version does not have yet");
+                      "local sandboxes take a folder; an image of a registry is for "
+                      "provider=docker");
     }
     if (str_has(wanted, '/')) {
         return refuse(l, a, e, ERR_INVALID, wanted,

@@ -130,7 +130,7 @@ static void test_what_is_no_image_is_told(void **state)
     assert_ok(fd_mkdirs(in_root(fx, "folder/bin/sh"), 0755, &fx->e), &fx->e);
     assert_fails(resolve(fx, "nope"), &fx->e, ERR_NOT_FOUND, "anybox image make");
     assert_fails(resolve(fx, "a/b"), &fx->e, ERR_INVALID, "relative path");
-    assert_fails(resolve(fx, "python:3.12"), &fx->e, ERR_UNSUPPORTED, "docker provider");
+    assert_fails(resolve(fx, "python:3.12"), &fx->e, ERR_UNSUPPORTED, "provider=docker");
     assert_fails(resolve(fx, "./a"), &fx->e, ERR_INVALID, "relative path");
     assert_fails(resolve(fx, "~/a"), &fx->e, ERR_INVALID, "relative path");
     assert_fails(resolve(fx, ".hidden"), &fx->e, ERR_INVALID, "a name is");
@@ -159,6 +159,7 @@ static void test_places_that_are_closed(void **state)
     assert_fails(resolve(fx, "/proc/self/root"), &fx->e, ERR_DENIED, "own root");
     assert_fails(resolve(fx, "/dev/shm"), &fx->e, ERR_DENIED, "/dev");
     assert_fails(resolve(fx, "/proc/self"), &fx->e, ERR_DENIED, "/proc");
+    assert_fails(resolve(fx, "/usr"), &fx->e, ERR_DENIED, "/usr");
     assert_fails(resolve(fx, fx->root), &fx->e, ERR_DENIED, "state is below");
     assert_fails(resolve(fx, in_root(fx, "state")), &fx->e, ERR_DENIED, "state is below");
     assert_fails(resolve(fx, in_root(fx, "state/images")), &fx->e, ERR_DENIED, "images/");
