@@ -186,10 +186,12 @@ int meta_save(int folder, const struct meta *m, struct err *e)
 
 /* ---- alive or not ------------------------------------------------------------------ */
 
+/* Where one of both could not be read, process and start time have to do: one that is taken for
+ * dead is not killed, and its folder removed. */
 bool meta_this_boot(const struct meta *m, struct arena *a)
 {
     struct str boot = proc_boot_id(a);
-    return boot.len == 0 || str_eq(m->boot, boot);
+    return boot.len == 0 || m->boot.len == 0 || str_eq(m->boot, boot);
 }
 
 bool meta_alive(const struct meta *m, struct arena *a)

@@ -119,6 +119,10 @@ static void test_alive(void **state)
     struct meta other_boot = m;
     other_boot.boot = S("another");
     assert_false(meta_alive(&other_boot, &fx->arena));
+    /* Where it could not be read when the box was made. */
+    struct meta no_boot = m;
+    no_boot.boot = STR_EMPTY;
+    assert_true(meta_alive(&no_boot, &fx->arena));
     struct meta other_start = m;
     other_start.start++;
     assert_false(meta_alive(&other_start, &fx->arena));
