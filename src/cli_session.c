@@ -221,7 +221,7 @@ int cli_exec(const struct cli *cli, struct session *s, struct box *box, struct e
 {
     struct streams streams = {0};
     const struct sink sink = {pass_on, count_lost, &streams};
-    const struct source input = {read_stdin, NULL, STDIN_FILENO};
+    const struct source input = {.read = read_stdin, .fd = STDIN_FILENO};
     struct exec_result result;
     struct err e;
     char id[17];

@@ -74,7 +74,9 @@ static int copy_in(struct session *s, struct box *box, struct str from, const st
     if (target_in_box(s, box, from, to->path, &path, e) < 0) {
         return -1;
     }
-    const struct source source = {read_local, &fd, S_ISREG(st.st_mode) ? -1 : fd};
+    bool is_file = S_ISREG(st.st_mode);
+    const struct source source = {
+        .read = read_local, .arg = &fd, .fd = is_file ? -1 : fd, .size = is_file ? st.st_size : 0};
     return box_file_write(box, &s->ctx, path, st.st_mode & 0777, FILE_PARENTS, &source, &written,
                           e);
 }

@@ -50,5 +50,8 @@ static ssize_t read_rest(void *arg, char *to, size_t cap, struct err *e)
 
 struct source feed_rest(struct feed *f)
 {
-    return (struct source){.read = read_rest, .arg = f, .fd = f->is_whole ? -1 : f->from->fd};
+    return (struct source){.read = read_rest,
+                           .arg = f,
+                           .fd = f->is_whole ? -1 : f->from->fd,
+                           .size = f->is_whole ? (int64_t)f->some.len : f->from->size};
 }

@@ -61,7 +61,8 @@ struct sink {
 struct source {
     ssize_t (*read)(void *arg, char *to, size_t cap, struct err *e);
     void *arg;
-    int fd; /* -1: read() never blocks */
+    int fd;       /* -1: read() never blocks */
+    int64_t size; /* bytes that it gives in all, where that is known; else 0 */
 };
 
 /* ---- a box and its life ------------------------------------------------- */

@@ -110,7 +110,7 @@ int files_write(struct call *c, struct box *b, struct str path, struct str bytes
                 enum write_flags flags, int64_t *size, struct err *e)
 {
     struct bytes from = {.left = bytes};
-    struct source source = {.read = read_bytes, .arg = &from, .fd = -1};
+    struct source source = {.read = read_bytes, .arg = &from, .fd = -1, .size = (int64_t)bytes.len};
     struct file_info info = {0};
 
     if (box_file_write(b, c->ctx, path, mode, flags, &source, &info, e) < 0) {

@@ -50,6 +50,7 @@ class Quirks:
     named = None             # a command: its id is said to be this
     flood = 0                # so many lines of output instead of running the command
     list_gate = None         # an event that each page of a list waits for
+    upload_gate = None       # the same for uploads, before they are read
     unheard = ("", 0)        # so many requests for this path do not get through the proxy
     unanswered = 0           # so many commands get through it, and their answers do not
     unready = 0              # so many requests are too early for execd, which answers pings
@@ -609,6 +610,8 @@ class ExecdRoutes:
         return None
 
     def upload(self, sandbox):
+        if sandbox.platform.quirks.upload_gate:
+            sandbox.platform.quirks.upload_gate.wait()
         boundary = re.search(r'boundary="?([^";]+)', self.headers.get("Content-Type", ""))
         if not boundary:
             self.body()
@@ -621,7 +624,7 @@ class ExecdRoutes:
             try:
                 path = self.real(meta["path"])
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-                shutil.copyfile(spool, path) if os.path.exists(path) else shutil.move(spool, path)
+                shutil.copyfile(spool, path)
             except (KeyError, OSError) as error:
                 return self.fail(500, "RUNTIME_ERROR", f"error uploading: {error}")
             finally:

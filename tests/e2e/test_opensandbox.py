@@ -2,6 +2,7 @@
 do like all others is in test_behaviours.py."""
 import base64
 import contextlib
+import filecmp
 import json
 import os
 import re
@@ -356,6 +357,79 @@ def test_a_certificate_that_nobody_trusts_is_a_sentence(secure, host, signed):
     error = host.server(env={"ANYBOX_OPENSANDBOX_CA_FILE": str(signed / "names")}).tool_error("create_sandbox")
     assert "names no file of certificates" in error["error"], error
     assert not secure.orders
+
+
+# ---- files ----------------------------------------------------------------------------------------
+
+def upload_headers(platform):
+    return [h for h in headers_of_execd(platform) if "multipart" in h.get("content-type", "")]
+
+
+def peak_kib(process):
+    """Its largest size so far; 0 when it has ended."""
+    with contextlib.suppress(OSError, IndexError):
+        with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
+            return int(status.read().split("VmHWM:")[1].split()[0])
+    return 0
+
+
+def copy(host, *words):
+    """anybox cp, and the largest size that was seen."""
+    process, peak = host.popen("cp", *words), 0
+    while process.poll() is None:
+        peak = max(peak, peak_kib(process))
+        time.sleep(0.002)
+    assert process.returncode == 0
+    return peak
+
+
+def test_large_files_pass_in_constant_memory(made, host, platform):
+    near, back = host.project / "near", host.project / "back"
+    with open(near, "wb") as file:
+        for i in range(192):
+            file.write(bytes([i]) * (1 << 20))
+    assert 0 < copy(host, "near", "work:far") < 128 * 1024
+    assert 0 < copy(host, "work:far", "back") < 128 * 1024
+    assert filecmp.cmp(near, back, shallow=False)
+    head = upload_headers(platform)[-1]
+    assert int(head["content-length"]) > near.stat().st_size and "transfer-encoding" not in head
+
+
+@contextlib.contextmanager
+def halfway(host, platform):
+    """anybox cp of 64 MiB, of which nothing is read until this is left."""
+    near, asked = host.project / "near", len(upload_headers(platform))
+    near.write_bytes(b"x" * (64 << 20))
+    platform.quirks.upload_gate = threading.Event()
+    copying = host.popen("cp", "near", "work:far", stderr=subprocess.PIPE, text=True)
+    try:
+        assert wait_until(lambda: len(upload_headers(platform)) > asked)
+        yield near, copying
+    finally:
+        platform.quirks.upload_gate.set()
+
+
+def test_a_file_that_grows_is_sent_as_it_was(made, host, platform):
+    with halfway(host, platform) as (near, copying):
+        with open(near, "ab") as file:
+            file.write(b"y" * 100)
+    assert copying.communicate(timeout=120) and copying.returncode == 0
+    assert (made.sandbox.home / "far").stat().st_size == 64 << 20
+
+
+def test_a_file_that_becomes_shorter_is_not_sent(made, host, platform):
+    with halfway(host, platform) as (near, copying):
+        os.truncate(near, 1000)
+    said = copying.communicate(timeout=120)[1]
+    assert copying.returncode != 0 and "became shorter while it was sent" in said, said
+    assert wait_until(lambda: not [n for n in os.listdir(made.sandbox.home) if n.startswith((".anybox-sync", "far"))])
+
+
+def test_what_has_no_size_is_sent_to_its_end(made, host, platform):
+    copied = host.run("cp", "/dev/stdin", "work:far", input="z" * 400000)
+    assert copied.returncode == 0, copied.stderr
+    assert (made.sandbox.home / "far").read_bytes() == b"z" * 400000
+    assert upload_headers(platform)[-1]["transfer-encoding"] == "chunked"
 
 
 # ---- life -----------------------------------------------------------------------------------------

@@ -30,8 +30,7 @@ int osb_upload(struct osb_box *b, const struct ctx *ctx, struct str path, const 
 {
     json_t *meta own_json = json_object();
     struct buf text own_buf = {0};
-    struct web_req req = {
-        .file = from, .file_size = -1, .file_name = S("file"), .silence_ms = MOVE_SILENCE_MS};
+    struct web_req req = {.file = from, .file_name = S("file"), .silence_ms = MOVE_SILENCE_MS};
     struct web_resp resp own_resp;
 
     web_resp_init(&resp);

@@ -42,6 +42,7 @@ struct exchange {
     struct web_resp *resp;
     struct channel *channel;
     int64_t heard_ms;
+    int64_t n_given; /* bytes of the file */
     bool is_enough, has_failed, is_paused, has_body;
     struct err why; /* of a receiver or a source */
 };
@@ -277,6 +278,26 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
     return size * n;
 }
 
+/* A file of a known size is announced: no more than that is sent, and nothing less will do. */
+static ssize_t read_file(struct exchange *x, char *to, size_t cap)
+{
+    const struct source *from = x->req->file;
+    int64_t left = from->size - x->n_given;
+
+    if (from->size > 0 && left < (int64_t)cap) {
+        cap = (size_t)left;
+    }
+    ssize_t got = cap > 0 ? from->read(from->arg, to, cap, &x->why) : 0;
+    if (got == 0 && from->size > 0 && left > 0) {
+        return err_set(&x->why, ERR_SYSTEM,
+                       "the file became shorter while it was sent: it had %lld bytes, and ended "
+                       "after %lld. Send it again",
+                       (long long)from->size, (long long)x->n_given);
+    }
+    x->n_given += got > 0 ? got : 0;
+    return got;
+}
+
 static size_t on_upload(char *to, size_t size, size_t n, void *arg)
 {
     struct channel *c = arg;
@@ -294,7 +315,7 @@ static size_t on_upload(char *to, size_t size, size_t n, void *arg)
             return CURL_READFUNC_PAUSE;
         }
     }
-    ssize_t got = from->read(from->arg, to, size * n, &x->why);
+    ssize_t got = read_file(x, to, size * n);
     if (got < 0) {
         (void)fail_exchange(x);
         return CURL_READFUNC_ABORT;
@@ -330,7 +351,7 @@ static void add_file(struct channel *c, const struct web_req *req)
     (void)lib->mime_name(part, "file");
     (void)lib->mime_filename(part, name);
     (void)lib->mime_type(part, "application/octet-stream");
-    (void)lib->mime_data_cb(part, req->file_size >= 0 ? (curl_off_t)req->file_size : -1, on_upload,
+    (void)lib->mime_data_cb(part, req->file->size > 0 ? (curl_off_t)req->file->size : -1, on_upload,
                             NULL, NULL, c);
     (void)lib->easy_setopt(c->easy, CURLOPT_MIMEPOST, c->mime);
     free(name);

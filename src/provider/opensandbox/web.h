@@ -38,10 +38,9 @@ struct web_req {
     struct str range; /* "Range: ...", or empty */
     struct str body;  /* JSON, or empty */
     /* multipart/form-data instead of a body, as execd takes a file: what is told about it, its
-     * name, and its bytes (`size` of them; negative: not known). */
+     * name, and its bytes. */
     struct str file_meta, file_name;
     const struct source *file;
-    int64_t file_size;
     int64_t silence_ms; /* without a byte in either direction; 0: any */
     int64_t connect_ms; /* 0: 10 s */
     const char *want;   /* a header of the answer, in lower case; or NULL */
