@@ -50,32 +50,43 @@ static bool needs_child(const struct script_req *s)
     return !s->has_bash || has_word(s->req->command, "exec") || has_word(s->req->command, "trap");
 }
 
+/* Keeps what was printed and how it ended. Few commands come to this: it is a text that the shell
+ * reads when it does. */
+static void add_keep(struct buf *out, const struct exec_req *req)
+{
+    struct buf text own_buf = {0};
+    int n = (int)req->id.len;
+    const char *id = req->id.p;
+
+    buf_init(&text, 4096);
+    buf_addf(&text,
+             "(umask 077;mkdir -p \"$_ab_k\";n=$(date +%%s);"
+             "c(){ cp /proc/$$/fd/$2 \"$_ab_k/s\"&&mv -f \"$_ab_k/s\" \"$_ab_k/$1\";};"
+             "[ ! -L \"$_ab_k/stdout\" ]||c stdout " OUT_FD ";"
+             "[ ! -L \"$_ab_k/stderr\" ]||c stderr " ERR_FD ";"
+             "[ -f \"$_ab_k/started\" ]||{ c stdout " OUT_FD ";c stderr " ERR_FD ";"
+             "echo \"%.*s $$ 0\" >\"$_ab_k/job\";"
+             "printf '%%s\\n' \"%.*s 0 $((n-SECONDS)) exec\" \"$_ab_k/stdout\" \"$_ab_d\" ",
+             n, id, n, id);
+    buf_add_quoted(&text, kept_head(req->command));
+    buf_addf(&text,
+             " >\"$_ab_k/started\";};echo \"%.*s exit $_ab_c 0 $n\" >\"$_ab_k/s\";"
+             "mv \"$_ab_k/s\" \"$_ab_k/status\") >/dev/null 2>&1",
+             n, id);
+    buf_addf(out, "_ab_k=$HOME/" KEPT_HOME "/%.*s;_ab_d=$PWD;_ab_keep=", n, id);
+    buf_add_quoted(out, buf_str(&text));
+    buf_addc(out, ';');
+}
+
 /* What is done when the shell ends: what is kept is written, the marks are printed. */
 static void add_end(struct buf *out, const struct script_req *s, bool keeps)
 {
-    int n = (int)s->req->id.len;
-    const char *id = s->req->id.p;
-
     if (keeps) {
-        buf_addf(out,
-                 "_ab_k=$HOME/" KEPT_HOME "/%.*s;_ab_d=$PWD;"
-                 "_ab_keep(){ (umask 077;mkdir -p \"$_ab_k\";n=$(date +%%s);"
-                 "c(){ cp /proc/$$/fd/$2 \"$_ab_k/s\"&&mv -f \"$_ab_k/s\" \"$_ab_k/$1\";};"
-                 "[ ! -L \"$_ab_k/stdout\" ]||c stdout " OUT_FD ";"
-                 "[ ! -L \"$_ab_k/stderr\" ]||c stderr " ERR_FD ";"
-                 "[ -f \"$_ab_k/started\" ]||{ c stdout " OUT_FD ";c stderr " ERR_FD ";"
-                 "echo \"%.*s $$ 0\" >\"$_ab_k/job\";"
-                 "printf '%%s\\n' \"%.*s 0 $((n-SECONDS)) exec\" \"$_ab_k/stdout\" \"$_ab_d\" ",
-                 n, id, n, id, n, id);
-        buf_add_quoted(out, kept_head(s->req->command));
-        buf_addf(out,
-                 " >\"$_ab_k/started\";};echo \"%.*s exit $_ab_c 0 $n\" >\"$_ab_k/s\";"
-                 "mv \"$_ab_k/s\" \"$_ab_k/status\") >/dev/null 2>&1;};",
-                 n, id);
+        add_keep(out, s->req);
     }
     buf_add(out, S("_ab_end(){ _ab_c=$?;"));
     if (keeps) {
-        buf_add(out, S("{ [ $SECONDS -lt " KEPT_S " ]&&[ ! -d \"$_ab_k\" ];}||_ab_keep;"
+        buf_add(out, S("{ [ $SECONDS -lt " KEPT_S " ]&&[ ! -d \"$_ab_k\" ];}||eval \"$_ab_keep\";"
                        "[ ! -e \"$_ab_k/left\" ]||return;"));
     }
     buf_addf(out, "_ab_m " OUT_FD ";_ab_m " ERR_FD ";};" MARKS "trap _ab_end EXIT;", s->mark);
