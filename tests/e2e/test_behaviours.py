@@ -247,7 +247,7 @@ def test_a_background_process_neither_hangs_the_answer_nor_dies_with_it(place):
     began = time.monotonic()
     answer = place.bash(f"{long} & echo started")
     assert answer["stdout"] == "started\n" and time.monotonic() - began < 30
-    assert long in processes(place)
+    assert wait_until(lambda: long in processes(place), pause=0.2)
 
 
 def test_a_command_of_one_mebibyte_runs_or_is_refused_with_a_way_out(place):
