@@ -268,6 +268,20 @@ static void refuse_harm_to_init(scmp_filter_ctx f)
     }
 }
 
+/* A program of the host's may be run as root for each process that crashes, whatever its
+ * limit on the size of a core, with one exception, which limits.c sets. It stays: who sets
+ * another, mostly to have no core, hears that it is done. */
+static void keep_core_limit(scmp_filter_ctx f)
+{
+    check(seccomp_rule_add(f, SCMP_ACT_ERRNO(0), SCMP_SYS(setrlimit), 1,
+                           SCMP_A0(SCMP_CMP_MASKED_EQ, 0xffffffffu, RLIMIT_CORE)),
+          "setrlimit");
+    check(seccomp_rule_add(f, SCMP_ACT_ERRNO(0), SCMP_SYS(prlimit64), 2,
+                           SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffu, RLIMIT_CORE),
+                           SCMP_A2(SCMP_CMP_NE, 0)),
+          "prlimit64");
+}
+
 static scmp_filter_ctx deny_filter(uint32_t arch)
 {
     scmp_filter_ctx f = new_filter(SCMP_ACT_ALLOW, arch);
@@ -280,6 +294,7 @@ static scmp_filter_ctx deny_filter(uint32_t arch)
     refuse_ioctls(f);
     refuse_shared(f);
     refuse_harm_to_init(f);
+    keep_core_limit(f);
     return f;
 }
 

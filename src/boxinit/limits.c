@@ -12,6 +12,7 @@
 
 #define PENDING_MOST 8192         /* signals; a timer is one, too */
 #define QUEUES_MOST  (256u << 10) /* bytes of POSIX message queues */
+#define CORE_BYTES   1            /* see limit_core() */
 #define CAPS_END     64           /* the kernel answers EINVAL from the first unknown one on */
 
 static int drop_bounding_set(struct err *e)
@@ -35,28 +36,6 @@ static int keep_caps(uint32_t bits, struct err *e)
     return 0;
 }
 
-int limits_seal(const struct spec *spec, struct err *e)
-{
-    uint32_t needed = (1u << CAP_SETUID) | (1u << CAP_SETGID) | (1u << CAP_KILL);
-
-    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL) {
-        return err_sys(e, errno, "clear the ambient capabilities");
-    }
-    if (drop_bounding_set(e) < 0 || keep_caps(spec_shares_uid(spec) ? 0 : needed, e) < 0) {
-        return -1;
-    }
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
-        return err_sys(e, errno, "set no_new_privs");
-    }
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
-        return err_sys(e, errno, "forbid tracing");
-    }
-    if (spec->scoped && landlock_scope(e) < 0) {
-        return -1;
-    }
-    return seccomp_install(e);
-}
-
 static int limit(int what, uint64_t value)
 {
     struct rlimit now;
@@ -69,6 +48,39 @@ static int limit(int what, uint64_t value)
     want.rlim_max = value < now.rlim_max ? value : now.rlim_max;
     want.rlim_cur = want.rlim_max;
     return setrlimit((__rlimit_resource_t)what, &want) < 0 ? errno : 0;
+}
+
+/* No core is so small. And it is the one size with which the host's program for cores, where
+ * there is one (kernel.core_pattern), is not run: it would be for every process that crashes here, as
+ * root and in nobody's cgroup. The filter keeps it so. */
+static int limit_core(struct err *e)
+{
+    int errnum = limit(RLIMIT_CORE, CORE_BYTES);
+
+    return errnum != 0 ? err_sys(e, errnum, "limit the size of cores") : 0;
+}
+
+int limits_seal(const struct spec *spec, struct err *e)
+{
+    uint32_t needed = (1u << CAP_SETUID) | (1u << CAP_SETGID) | (1u << CAP_KILL);
+
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL) {
+        return err_sys(e, errno, "clear the ambient capabilities");
+    }
+    if (limit_core(e) < 0 || drop_bounding_set(e) < 0 ||
+        keep_caps(spec_shares_uid(spec) ? 0 : needed, e) < 0) {
+        return -1;
+    }
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+        return err_sys(e, errno, "set no_new_privs");
+    }
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
+        return err_sys(e, errno, "forbid tracing");
+    }
+    if (spec->scoped && landlock_scope(e) < 0) {
+        return -1;
+    }
+    return seccomp_install(e);
 }
 
 /* A quarter, and no more than any box needs. */
@@ -106,11 +118,8 @@ int limits_apply(const struct spec *spec)
     if (spec->is_plain) {
         return spec->open_files > 0 ? lower_open_files(spec->open_files) : 0;
     }
-    rc = limit(RLIMIT_CORE, 0);
     /* Who started us may have the right to real-time priorities, for sound perhaps. */
-    if (rc == 0) {
-        rc = limit(RLIMIT_RTPRIO, 0);
-    }
+    rc = limit(RLIMIT_RTPRIO, 0);
     if (rc == 0) {
         rc = limit(RLIMIT_NICE, 0);
     }

@@ -58,7 +58,7 @@ static void try_init(void)
     TRY("init", "prlimit-read", syscall(SYS_prlimit64, 1, RLIMIT_NOFILE, NULL, &few));
     few = (struct rlimit64){20000, 20000};
     TRY("init", "prlimit", syscall(SYS_prlimit64, 1, RLIMIT_NOFILE, &few, NULL));
-    TRY("init", "prlimit-high-bits", syscall(SYS_prlimit64, HIGH | 1, RLIMIT_CORE, &few, NULL));
+    TRY("init", "prlimit-high-bits", syscall(SYS_prlimit64, HIGH | 1, RLIMIT_NPROC, &few, NULL));
     TRY("init", "affinity", syscall(SYS_sched_setaffinity, 1, sizeof(cpus), &cpus));
     TRY("init", "scheduler", syscall(SYS_sched_setscheduler, 1, SCHED_IDLE, &none));
     TRY("init", "scheduler-param", syscall(SYS_sched_setparam, 1, &none));

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import select
 import shutil
 import signal
@@ -436,6 +437,20 @@ for what in (lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
     except OSError: pass
 """])
         assert r.text == "(0, 0) (0, 0)\n", r.err
+
+
+@pytest.mark.skipif(resource.getrlimit(resource.RLIMIT_CORE)[1] == 0, reason="nobody here may have a core")
+def test_the_host_runs_no_program_for_what_crashes(box):
+    """Where kernel.core_pattern names one, the kernel runs it as root whatever the limit is, but for this one."""
+    r = box.run(["python3", "-c", """
+import ctypes, resource as r
+for want in (0, 0), (0, 1), (1, 1):
+    r.setrlimit(r.RLIMIT_CORE, want)
+    r.prlimit(0, r.RLIMIT_CORE, want)
+    ctypes.CDLL(None).syscall(160, r.RLIMIT_CORE | 1 << 32, (ctypes.c_ulong * 2)(*want))  # the old call
+    print(*r.getrlimit(r.RLIMIT_CORE))
+"""])
+    assert r.text == "1 1\n" * 3, r.err.decode()
 
 
 def test_the_boot_arguments_of_the_host_are_not_told(box):
