@@ -214,6 +214,17 @@ def test_files_with_busybox_alone(small):
     assert {f["path"] for f in small.tool("list_remote_files", remote_path="d")["entries"]} == {"d/a b\nc", "d/e", "d/link"}
 
 
+def test_a_base64_that_cannot_write_one_line(small, platform):
+    old = platform.quirks.programs / "base64"
+    old.unlink()
+    old.write_text(f"""#!{platform.quirks.programs}/sh
+case $1 in -w*) echo usage >&2; exit 1;; esac; exec busybox base64 "$@"
+""", encoding="ascii")
+    old.chmod(0o755)
+    small.tool("write_remote_file", remote_path="f", content="x" * 5000)
+    assert small.tool("read_remote_file", remote_path="f")["content"] == "x" * 5000
+
+
 def test_what_needs_more_than_busybox_says_so(small, host):
     assert "python3" in small.tool_error("execute_python_code", code="1 + 1")["error"]
     (host.folder / "tree").mkdir()

@@ -92,7 +92,8 @@ static int receive_out(void *arg, struct str bytes, struct err *e)
     return r->sink->write(r->sink->arg, STREAM_OUT, bytes, e);
 }
 
-/* Each program costs a millisecond in the sandbox: what is empty, as most errors are, needs none. */
+/* Each program costs a millisecond in the sandbox: what is empty, as most errors are, needs none,
+ * and few base64 do not know -w. */
 static void add_run(struct buf *out, const struct run *r, struct str script, struct feed *feed)
 {
     buf_addf(out, "o=/tmp/.anybox-%s;(umask 077;: >$o.o;: >$o.e);cd -- ", r->mark);
@@ -105,11 +106,12 @@ static void add_run(struct buf *out, const struct run *r, struct str script, str
     buf_add(out, S("sh -c "));
     buf_add_quoted(out, script);
     buf_add(out, feed != NULL && !feed->is_whole ? S(" <$o.i") : STR_EMPTY);
-    buf_addf(out,
-             " >$o.o 2>$o.e;c=$?;r=$o.o;if [ -s $o.o ];then if [ $(wc -c <$o.o) -le %d ];then "
-             "base64 <$o.o|tr -d '\\n';else printf %%s '*';r=;fi;fi;echo;"
-             "[ ! -s $o.e ]||head -c %d $o.e|base64|tr -d '\\n';echo;rm -f $r $o.e $o.i;exit $c",
-             INLINE_OUT, ERRORS_MAX);
+    buf_addf(
+        out,
+        " >$o.o 2>$o.e;c=$?;r=$o.o;if [ -s $o.o ];then if [ $(wc -c <$o.o) -le %d ];then "
+        "base64 -w0 <$o.o 2>/dev/null||base64 <$o.o|tr -d '\\n';else printf %%s '*';r=;fi;fi;echo;"
+        "[ ! -s $o.e ]||head -c %d $o.e|base64|tr -d '\\n';echo;rm -f $r $o.e $o.i;exit $c",
+        INLINE_OUT, ERRORS_MAX);
 }
 
 static int give_decoded(const struct run *r, enum stream from, struct str line, struct err *e)
