@@ -69,9 +69,10 @@ static void mark_parents(struct reading *r, struct str package, struct str test)
     }
 }
 
-static void failed(struct reading *r, struct str package, struct str test)
+/* said: whose output tells why; of a package that could not be built, its build's. */
+static void failed(struct reading *r, struct str package, struct str test, struct str said)
 {
-    struct output *o = output_of(r, package, test);
+    struct output *o = output_of(r, said, test);
     struct test_failure *f;
 
     mark_parents(r, package, test);
@@ -89,6 +90,19 @@ static void failed(struct reading *r, struct str package, struct str test)
         f->message = results_message(arena_str(r->arena, buf_str(&o->text)));
         results_place(f->message, false, f);
     }
+    if (f->message.len == 0 && test.len == 0) {
+        f->message = S("it could not be built, or ended outside of its tests: see stderr");
+    }
+}
+
+static void add_time(struct test_results *out, const json_t *elapsed)
+{
+    double seconds = json_number_value(elapsed);
+
+    if (json_is_number(elapsed) && seconds >= 0 && seconds < 1e9) {
+        out->duration_ms =
+            (out->duration_ms < 0 ? 0 : out->duration_ms) + (int64_t)(seconds * 1000 + 0.5);
+    }
 }
 
 static void take_event(struct reading *r, const json_t *event)
@@ -97,6 +111,7 @@ static void take_event(struct reading *r, const json_t *event)
     struct str package = js_str(js_get(event, "Package"));
     struct str test = js_str(js_get(event, "Test"));
     struct str text = js_str(js_get(event, "Output"));
+    struct str build = js_str(js_get(event, "FailedBuild"));
     bool is_end =
         str_eq(action, S("pass")) || str_eq(action, S("fail")) || str_eq(action, S("skip"));
     struct output *o;
@@ -104,6 +119,12 @@ static void take_event(struct reading *r, const json_t *event)
     r->is_go = r->is_go || action.len > 0;
     if (str_eq(action, S("output")) && !is_frame(text)) {
         o = output_of(r, package, test);
+        if (o != NULL) {
+            buf_add(&o->text, text);
+        }
+    }
+    if (str_eq(action, S("build-output")) && !str_starts(text, S("# "))) {
+        o = output_of(r, js_str(js_get(event, "ImportPath")), STR_EMPTY);
         if (o != NULL) {
             buf_add(&o->text, text);
         }
@@ -119,14 +140,17 @@ static void take_event(struct reading *r, const json_t *event)
     if (str_eq(action, S("fail"))) {
         o = output_of(r, package, STR_EMPTY);
         if (test.len > 0) {
-            failed(r, package, test);
+            failed(r, package, test, package);
             if (o != NULL) {
                 o->has_failed_part = true;
             }
         } else if (o == NULL || !o->has_failed_part) {
             r->out->errors++;
-            failed(r, package, test);
+            failed(r, package, test, build.len > 0 ? build : package);
         }
+    }
+    if (test.len == 0) {
+        add_time(r->out, js_get(event, "Elapsed"));
     }
     o = output_of(r, package, test);
     if (o != NULL && test.len > 0) {

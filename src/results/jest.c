@@ -1,4 +1,6 @@
 /* jest.c - jest --json. A file that cannot be run is an error. */
+#include <string.h>
+
 #include "json/js.h"
 #include "results/results.h"
 
@@ -7,6 +9,14 @@ static int64_t number(const json_t *report, const char *key)
     json_int_t n = json_integer_value(js_get(report, key));
 
     return n > 0 ? n : 0;
+}
+
+/* Without the frames of the runner and of its libraries. */
+static struct str before_stack(struct str message)
+{
+    const char *at = memmem(message.p, message.len, "\n    at ", 8);
+
+    return at == NULL ? message : str_head(message, (size_t)(at - message.p));
 }
 
 static void add_failure(struct arena *a, struct test_results *out, struct str name, struct str file,
@@ -18,9 +28,10 @@ static void add_failure(struct arena *a, struct test_results *out, struct str na
         return;
     }
     f->name = arena_str(a, str_head(name, 1000));
-    f->message = results_message(arena_str(a, str_head(message, (size_t)4 * RESULTS_MESSAGE)));
+    message = arena_str(a, str_head(message, (size_t)4 * RESULTS_MESSAGE));
+    f->message = results_message(before_stack(message));
     f->file = arena_str(a, str_head(file, 4096));
-    results_place(f->message, false, f);
+    results_place(message, false, f);
 }
 
 static void take_file(struct arena *a, const json_t *file, struct test_results *out)
@@ -41,6 +52,20 @@ static void take_file(struct arena *a, const json_t *file, struct test_results *
     }
 }
 
+/* From its beginning to the end of the last file. */
+static int64_t duration(const json_t *report, const json_t *files)
+{
+    json_int_t began = json_integer_value(js_get(report, "startTime"));
+    json_int_t end = 0;
+
+    for (size_t i = 0; i < json_array_size(files); i++) {
+        json_int_t n = json_integer_value(js_get(json_array_get(files, i), "endTime"));
+
+        end = n > end ? n : end;
+    }
+    return began > 0 && end >= began ? end - began : -1;
+}
+
 bool results_jest(struct arena *a, struct str text, struct test_results *out)
 {
     struct err ignored;
@@ -55,6 +80,7 @@ bool results_jest(struct arena *a, struct str text, struct test_results *out)
     out->failed = number(report, "numFailedTests");
     out->skipped = number(report, "numPendingTests") + number(report, "numTodoTests");
     out->errors = number(report, "numRuntimeErrorTestSuites");
+    out->duration_ms = duration(report, files);
     for (size_t i = 0; i < json_array_size(files); i++) {
         take_file(a, json_array_get(files, i), out);
     }

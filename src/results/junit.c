@@ -1,4 +1,5 @@
 /* junit.c - JUnit's XML. Test cases are counted, not the totals that a suite claims to have. */
+#include "base/buf.h"
 #include "results/results.h"
 #include "results/xml.h"
 
@@ -11,7 +12,11 @@ struct reading {
     enum { GOOD, FAILED, ERROR, SKIPPED } end;
     struct str part; /* the element of the case that we are in */
     struct str message, body, output;
-    int64_t time_ms; /* of the cases */
+    struct str suite;
+    int depth;         /* suites in suites */
+    bool is_told;      /* the outermost element has a time */
+    int64_t suites_ms; /* of the outermost suites */
+    int64_t time_ms;   /* of the cases */
 };
 
 /* "1.234" as milliseconds. */
@@ -47,6 +52,34 @@ static struct str full_name(struct reading *r)
                         STR_ARG(str_head(name, 1000)));
 }
 
+/* What pytest says of a file that it could not read: the lines that it marks in the traceback. */
+static struct str marked(struct reading *r, struct str body)
+{
+    struct buf text own_buf = {0};
+    struct str line;
+
+    buf_init(&text, RESULTS_MESSAGE);
+    while (results_line(&body, &line)) {
+        if (str_starts(line, S("E  "))) {
+            buf_add(&text, str_skip(line, str_starts(line, S("E   ")) ? 4 : 3));
+            buf_addc(&text, '\n');
+        }
+    }
+    return arena_str(r->arena, buf_str(&text));
+}
+
+static struct str message_of(struct reading *r)
+{
+    if (str_eq(r->message, S("collection failure")) && marked(r, r->body).len > 0) {
+        return marked(r, r->body);
+    }
+    return r->message.len > 0          ? r->message
+           : str_trim(r->body).len > 0 ? r->body
+           : str_trim(r->output).len > 0
+               ? r->output
+               : S("it printed nothing; what the runner says of it is in stdout");
+}
+
 /* "dir/test_a.py:9: AssertionError" is the last line. */
 static bool is_pytest(struct str body)
 {
@@ -68,20 +101,33 @@ static void add_failure(struct reading *r)
         return;
     }
     f->name = full_name(r);
-    f->message = results_message(r->message.len > 0 ? r->message
-                                 : r->body.len > 0  ? r->body
-                                                    : r->output);
+    f->message = results_message(message_of(r));
     f->file = xml_attribute(r->arena, &r->test, S("file"));
     f->line =
         f->file.len > 0 ? results_number(xml_attribute(r->arena, &r->test, S("line"))) + 1 : 0;
     /* The line that failed says more than the one where the test begins. pytest ends with it,
      * others begin their trace with it. */
     results_place(r->body, is_pytest(r->body), f);
+    if (f->line <= 0) {
+        results_python_place(r->body, f);
+    }
+}
+
+/* vitest tells a file that cannot be run as a failed test with the name of the file. */
+static bool is_whole_suite(struct reading *r)
+{
+    struct str name = xml_attribute(r->arena, &r->test, S("name"));
+
+    return name.len > 0 && str_eq(name, r->suite) &&
+           str_eq(name, xml_attribute(r->arena, &r->test, S("classname")));
 }
 
 static void end_case(struct reading *r)
 {
     r->in_case = false;
+    if (r->end == FAILED && is_whole_suite(r)) {
+        r->end = ERROR;
+    }
     switch (r->end) {
     case GOOD: r->out->passed++; return;
     case SKIPPED: r->out->skipped++; return;
@@ -98,7 +144,13 @@ static void take_part(struct reading *r, const struct xml_event *e)
         r->end = str_eq(e->name, S("failure")) ? FAILED : ERROR;
         r->message = xml_attribute(r->arena, e, S("message"));
     } else if (str_eq(e->name, S("skipped")) && r->end == GOOD) {
-        r->end = SKIPPED;
+        struct str why = xml_attribute(r->arena, e, S("message"));
+        bool is_lost = str_eq(xml_attribute(r->arena, &r->test, S("status")), S("notrun")) &&
+                       !str_starts(why, S("SKIP_"));
+
+        /* ctest: a test whose program is missing was not skipped by anybody. */
+        r->end = is_lost ? ERROR : SKIPPED;
+        r->message = is_lost ? why : STR_EMPTY;
     }
     r->part = e->name;
 }
@@ -112,6 +164,21 @@ static void take_text(struct reading *r, const struct xml_event *e)
     }
 }
 
+static void take_suite(struct reading *r, const struct xml_event *e)
+{
+    int64_t ms = milliseconds(xml_attribute(r->arena, e, S("time")));
+
+    r->is_junit = true;
+    if (str_eq(e->name, S("testsuites"))) {
+        r->suites_ms = ms;
+        r->is_told = ms > 0;
+        return;
+    }
+    r->suite = xml_attribute(r->arena, e, S("name"));
+    r->suites_ms += r->depth == 0 && !r->is_told ? ms : 0;
+    r->depth++;
+}
+
 static void take_event(struct reading *r, const struct xml_event *e)
 {
     bool is_case = str_eq(e->name, S("testcase"));
@@ -120,6 +187,7 @@ static void take_event(struct reading *r, const struct xml_event *e)
         take_text(r, e);
     } else if (e->kind == XML_CLOSE) {
         r->part = STR_EMPTY;
+        r->depth -= str_eq(e->name, S("testsuite"));
         if (is_case && r->in_case) {
             end_case(r);
         }
@@ -128,7 +196,7 @@ static void take_event(struct reading *r, const struct xml_event *e)
     } else if (r->in_case) {
         take_part(r, e);
     } else if (str_eq(e->name, S("testsuite")) || str_eq(e->name, S("testsuites"))) {
-        r->is_junit = true;
+        take_suite(r, e);
     }
 }
 
@@ -146,6 +214,6 @@ bool results_junit(struct arena *a, struct str text, struct test_results *out)
         }
         take_event(&r, &e);
     }
-    out->duration_ms = r.is_junit ? r.time_ms : -1;
+    out->duration_ms = !r.is_junit ? -1 : r.suites_ms > r.time_ms ? r.suites_ms : r.time_ms;
     return r.is_junit;
 }

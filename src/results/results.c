@@ -58,8 +58,9 @@ static bool is_path_byte(char c)
 /* Where a runner's own code lies, and that of libraries. */
 static bool is_foreign(struct str path)
 {
-    static const char *const parts[] = {"node_modules/", "site-packages/", "/rustc/",
-                                        "/lib/python"};
+    static const char *const parts[] = {"node_modules/",         "site-packages/", "/rustc/",
+                                        "/lib/python",           "/src/testing/",  "/src/runtime/",
+                                        "/src/internal/runtime/"};
 
     for (size_t i = 0; i < COUNTOF(parts); i++) {
         if (memmem(path.p, path.len, parts[i], strlen(parts[i])) != NULL) {
@@ -105,6 +106,26 @@ void results_place(struct str text, bool last, struct test_failure *f)
     for (size_t i = 0; i < text.len; i++) {
         if (text.p[i] == ':' && place_at(text, i, f) && !last) {
             return;
+        }
+    }
+}
+
+void results_python_place(struct str text, struct test_failure *f)
+{
+    struct str line;
+
+    while (results_line(&text, &line)) {
+        const char *at = memmem(line.p, line.len, "File \"", 6);
+        struct str rest, file;
+
+        if (at == NULL) {
+            continue;
+        }
+        file = str_cut(str_skip(line, (size_t)(at - line.p) + 6), '"', &rest);
+        if (str_starts(rest, S(", line ")) && results_number(str_skip(rest, 7)) > 0 &&
+            !is_foreign(file)) {
+            f->file = file;
+            f->line = results_number(str_skip(rest, 7));
         }
     }
 }

@@ -47,6 +47,8 @@ bool results_cargo(struct arena *a, struct str text, struct test_results *out);
 bool results_jest(struct arena *a, struct str text, struct test_results *out);
 /* The summary of automake's parallel tests: "# PASS:  3". */
 bool results_automake(struct arena *a, struct str text, struct test_results *out);
+/* The last lines of pytest, jest, vitest, mocha and ctest, as they print them for people. */
+bool results_summary(struct arena *a, struct str text, struct test_results *out);
 
 /* ---- for the readers ------------------------------------------------------------------ */
 
@@ -60,6 +62,8 @@ int64_t results_number(struct str text);
 /* "dir/file.ext:12" in a text: the first, or the last; those of a runner's own insides do not
  * count. Leaves *f alone when there is none. */
 void results_place(struct str text, bool last, struct test_failure *f);
+/* The last 'File "x", line 3' of a Python traceback that is not of a library. */
+void results_python_place(struct str text, struct test_failure *f);
 /* Without what surrounds it, and not longer than a message is. */
 struct str results_message(struct str text);
 

@@ -5,19 +5,22 @@
  * then its word counts. Without it the lines of the outermost level are counted. "ok # SKIP" is
  * skipped, "not ok # todo" is no failure. The YAML behind a failure has its message.
  */
+#include "base/buf.h"
 #include "results/results.h"
 
 struct reading {
     struct arena *arena;
     struct test_results *out;
     bool is_tap;
-    int64_t told[4]; /* pass, fail, skipped and todo, cancelled; -1: not told */
+    int64_t told[5]; /* pass, fail, skipped, cancelled, todo; -1: not told */
+    struct str said; /* the comments just above: what a file printed that could not be run */
     struct test_failure *last;
     struct str yaml; /* of the last failure, as far as it goes */
     bool in_yaml;
 };
 
-static const char *const trailers[] = {"# pass ", "# fail ", "# skipped ", "# cancelled "};
+static const char *const trailers[] = {"# pass ", "# fail ", "# skipped ", "# cancelled ",
+                                       "# todo "};
 
 static bool has_directive(struct str line, struct str word)
 {
@@ -33,11 +36,24 @@ static bool has_directive(struct str line, struct str word)
     return false;
 }
 
-/* "2 - name # SKIP why" without the number and what is behind the name. */
-static struct str name_of(struct str s)
+/* Up to the '#' of a directive; those of the name itself are written "\\#", and '\\' twice. */
+static struct str unescaped(struct arena *a, struct str s)
 {
-    struct str rest;
+    char *to = arena_alloc(a, s.len + 1, 1);
+    size_t n = 0;
 
+    for (size_t i = 0; i < s.len && s.p[i] != '#'; i++) {
+        if (s.p[i] == '\\' && i + 1 < s.len && (s.p[i + 1] == '#' || s.p[i + 1] == '\\')) {
+            i++;
+        }
+        to[n++] = s.p[i];
+    }
+    return str_trim((struct str){to, n});
+}
+
+/* "2 - name # SKIP why" without the number and what is behind the name. */
+static struct str name_of(struct arena *a, struct str s)
+{
     s = str_trim(s);
     while (s.len > 0 && s.p[0] >= '0' && s.p[0] <= '9') {
         s = str_skip(s, 1);
@@ -46,7 +62,7 @@ static struct str name_of(struct str s)
     if (str_starts(s, S("-"))) {
         s = str_trim(str_skip(s, 1));
     }
-    return str_trim(str_cut(s, '#', &rest));
+    return unescaped(a, s);
 }
 
 static void count(struct reading *r, struct str line, bool is_ok, bool is_outer)
@@ -67,7 +83,7 @@ static void count(struct reading *r, struct str line, bool is_ok, bool is_outer)
         out->failed += is_outer;
         r->last = results_fail(r->arena, out);
         if (r->last != NULL) {
-            r->last->name = name_of(line);
+            r->last->name = name_of(r->arena, line);
         }
     }
 }
@@ -109,6 +125,22 @@ static struct str yaml_value(struct str yaml, struct str key)
     return STR_EMPTY;
 }
 
+/* Comments without their marks. */
+static struct str uncommented(struct reading *r)
+{
+    struct buf text own_buf = {0};
+    struct str rest = r->said, line;
+
+    buf_init(&text, RESULTS_MESSAGE);
+    while (results_line(&rest, &line)) {
+        if (!str_starts(line, S("# Subtest: "))) {
+            buf_add(&text, str_skip(line, 2));
+            buf_addc(&text, '\n');
+        }
+    }
+    return arena_str(r->arena, buf_str(&text));
+}
+
 static void end_yaml(struct reading *r)
 {
     struct test_failure *f = r->last;
@@ -117,6 +149,10 @@ static void end_yaml(struct reading *r)
 
     if (message.len == 0) {
         message = yaml_value(r->yaml, S("message"));
+    }
+    /* node, of a file that ended badly: "test failed", and why stands above it. */
+    if (yaml_value(r->yaml, S("exitCode")).len > 0 && str_trim(uncommented(r)).len > 0) {
+        message = uncommented(r);
     }
     f->message = results_message(message.len > 0 ? message : r->yaml);
     results_place(at.len > 0 ? at : r->yaml, false, f);
@@ -149,10 +185,20 @@ static void take_line(struct reading *r, struct str line)
 {
     struct str bare = str_trim(line);
     bool is_outer = bare.p == line.p;
+    bool is_comment = str_starts(line, S("# "));
 
+    if (!r->in_yaml && is_comment) {
+        const char *end = line.p + line.len + 1;
+
+        r->said = r->said.len > 0 ? (struct str){r->said.p, (size_t)(end - r->said.p)}
+                                  : (struct str){line.p, line.len + 1};
+    } else if (!r->in_yaml && !str_starts(bare, S("not ok")) && !str_eq(bare, S("---"))) {
+        r->said = STR_EMPTY;
+    }
     if (r->in_yaml) {
         if (str_eq(bare, S("..."))) {
             end_yaml(r);
+            r->said = STR_EMPTY;
         } else {
             r->yaml.len = (size_t)(line.p + line.len + 1 - r->yaml.p);
         }
@@ -180,7 +226,7 @@ static void take_line(struct reading *r, struct str line)
 
 bool results_tap(struct arena *a, struct str text, struct test_results *out)
 {
-    struct reading r = {.arena = a, .out = out, .told = {-1, -1, -1, -1}};
+    struct reading r = {.arena = a, .out = out, .told = {-1, -1, -1, -1, -1}};
     struct str line;
 
     results_init(out);
@@ -190,7 +236,7 @@ bool results_tap(struct arena *a, struct str text, struct test_results *out)
     if (r.told[0] >= 0 && r.told[1] >= 0) {
         out->passed = r.told[0];
         out->failed = r.told[1];
-        out->skipped = r.told[2] > 0 ? r.told[2] : 0;
+        out->skipped = (r.told[2] > 0 ? r.told[2] : 0) + (r.told[4] > 0 ? r.told[4] : 0);
         out->errors += r.told[3] > 0 ? r.told[3] : 0;
     }
     return r.is_tap && out->passed + out->failed + out->skipped + out->errors > 0;

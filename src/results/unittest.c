@@ -18,25 +18,6 @@ static int64_t counted(struct str summary, const char *word)
     return n > 0 ? n : 0;
 }
 
-/* The last 'File "x", line 3' of a traceback is where it failed. */
-static void find_place(struct str block, struct test_failure *f)
-{
-    struct str line;
-
-    while (results_line(&block, &line)) {
-        struct str rest;
-        struct str bare = str_trim(line);
-
-        if (!str_starts(bare, S("File \""))) {
-            continue;
-        }
-        f->file = str_cut(str_skip(bare, 6), '"', &rest);
-        if (str_starts(rest, S(", line "))) {
-            f->line = results_number(str_skip(rest, 7));
-        }
-    }
-}
-
 /* The last paragraph: "AssertionError: 2 != 3". */
 static struct str last_words(struct str block)
 {
@@ -62,7 +43,7 @@ static void add_failure(struct arena *a, struct test_results *out, struct str he
     }
     (void)str_cut(head, ':', &rest);
     f->name = str_trim(rest);
-    find_place(block, f);
+    results_python_place(block, f);
     f->message = results_message(last_words(block));
 }
 

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static bool (*const readers[])(struct arena *, struct str, struct test_results *) = {
         results_junit, results_tap,  results_unittest, results_go,
-        results_cargo, results_jest, results_automake,
+        results_cargo, results_jest, results_automake, results_summary,
     };
     struct arena arena own_arena = {0};
     struct test_results r;

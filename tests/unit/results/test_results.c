@@ -62,7 +62,7 @@ static void reads_pytest(void **state)
     assert_failure(&r, 0, "test_sum.test_fails", "test_sum.py", 9,
                    "AssertionError: wrong & <odd>\nassert (1 + 1) == 3");
     assert_failure(&r, 1, "test_sum.test_errors", "test_sum.py", 19, "failed on setup with \"Run");
-    assert_int_equal(r.duration_ms, 9);
+    assert_int_equal(r.duration_ms, 285);
 }
 
 static const char ctest_xml[] =
@@ -349,15 +349,17 @@ static void reads_jest(void **state)
     (void)state;
     assert_true(results_jest(
         &arena,
-        S("{\"numTotalTests\":4,\"numPassedTests\":1,\"numFailedTests\":1,\"numPendingTests\":1,"
+        S("{\"startTime\":1000,\"numTotalTests\":4,\"numPassedTests\":1,\"numFailedTests\":1,\"numPendingTests\":1,"
           "\"numTodoTests\":1,\"numRuntimeErrorTestSuites\":1,\"testResults\":[{\"name\":\"/p/a.test.js\","
           "\"status\":\"failed\",\"assertionResults\":[{\"status\":\"passed\",\"fullName\":\"a\"},"
           "{\"status\":\"failed\",\"fullName\":\"b c\",\"failureMessages\":[\"Error: no\\n    at x "
-          "(/p/node_modules/jest/i.js:1:2)\\n    at Object.f (/p/a.test.js:6:7)\"]}]},{\"name\":\"/p/b.test.js\","
+          "(/p/node_modules/jest/i.js:1:2)\\n    at Object.f (/p/a.test.js:6:7)\"]}],\"endTime\":1250},{\"name\":\"/p/b.test.js\","
           "\"status\":\"failed\",\"message\":\"SyntaxError\",\"assertionResults\":[]}]}"),
         &r));
     assert_counts(&r, 1, 1, 2, 1);
     assert_failure(&r, 0, "b c", "/p/a.test.js", 6, "Error: no");
+    assert_str(r.failures[0].message, S("Error: no"));
+    assert_int_equal(r.duration_ms, 250);
     assert_failure(&r, 1, "/p/b.test.js", "/p/b.test.js", 0, "SyntaxError");
 }
 
@@ -373,6 +375,79 @@ static void reads_automake(void **state)
         &r));
     assert_counts(&r, 3, 1, 1, 1);
     assert_failure(&r, 0, "b", "", 0, "see");
+}
+
+static void a_file_that_cannot_be_run_is_an_error(void **state)
+{
+    struct test_results r;
+
+    (void)state;
+    assert_true(results_junit(
+        &arena,
+        S("<testsuites time=\"0.25\"><testsuite name=\"a.test.js\" time=\"0.2\">"
+          "<testcase classname=\"a.test.js\" name=\"fails\"><failure message=\"no\"/></testcase></testsuite>"
+          "<testsuite name=\"b.test.js\" time=\"0\"><testcase classname=\"b.test.js\" name=\"b.test.js\">"
+          "<failure message=\"not to be parsed\"/></testcase></testsuite></testsuites>"),
+        &r));
+    assert_counts(&r, 0, 1, 0, 1);
+    assert_int_equal(r.duration_ms, 250);
+    assert_true(results_junit(
+        &arena,
+        S("<testsuites><testsuite name=\"pytest\" time=\"0.5\"><testcase classname=\"\" name=\"test_a\" "
+          "file=\"test_a.py\" time=\"0.000\"><error message=\"collection failure\">"
+          "/usr/lib/python3/dist-packages/_pytest/python.py:618: in x\n    y\n"
+          "E     File \"/p/test_a.py\", line 3\nE       def test_a(:\nE   SyntaxError: invalid "
+          "syntax</error></testcase></testsuite></testsuites>"),
+        &r));
+    assert_counts(&r, 0, 0, 0, 1);
+    assert_int_equal(r.duration_ms, 500);
+    assert_failure(&r, 0, "test_a", "/p/test_a.py", 3, "File \"/p/test_a.py\", line 3\n    def");
+    assert_true(results_junit(
+        &arena,
+        S("<testsuite name=\"x\"><testcase name=\"a\" classname=\"a\" status=\"notrun\"><skipped "
+          "message=\"Unable to find executable\"/></testcase><testcase name=\"b\" classname=\"b\" "
+          "status=\"fail\"><failure message=\"\"/><system-out></system-out></testcase></testsuite>"),
+        &r));
+    assert_counts(&r, 0, 1, 0, 1);
+    assert_failure(&r, 0, "a", "", 0, "Unable to find executable");
+    assert_failure(&r, 1, "b", "", 0, "it printed nothing");
+}
+
+static void node_escapes_names_and_tells_why_a_file_ended(void **state)
+{
+    struct test_results r;
+
+    (void)state;
+    assert_true(results_tap(
+        &arena,
+        S("TAP version 13\nok 1 - good\n# /p/b.test.js:2\n# SyntaxError: end of input\n"
+          "# Subtest: /p/b.test.js\nnot ok 2 - a \\# b \\\\ c # time=1\n  ---\n  exitCode: 1\n"
+          "  error: 'test failed'\n  ...\n# pass 1\n# fail 1\n# skipped 1\n# todo 2\n"),
+        &r));
+    assert_counts(&r, 1, 1, 3, 0);
+    assert_failure(&r, 0, "a # b \\ c", "", 0, "/p/b.test.js:2\nSyntaxError: end of input");
+}
+
+static void go_tells_what_was_wrong_with_a_build_and_where_it_panicked(void **state)
+{
+    struct test_results r;
+
+    (void)state;
+    assert_true(results_go(
+        &arena,
+        S("{\"ImportPath\":\"x [x.test]\",\"Action\":\"build-output\",\"Output\":\"# x [x.test]\\n\"}\n"
+          "{\"ImportPath\":\"x [x.test]\",\"Action\":\"build-output\",\"Output\":\"x/b_test.go:3:28: "
+          "undefined: y\\n\"}\n"
+          "{\"Action\":\"fail\",\"Package\":\"x\",\"Elapsed\":0.25,\"FailedBuild\":\"x [x.test]\"}\n"
+          "{\"Action\":\"output\",\"Package\":\"z\",\"Test\":\"TestP\",\"Output\":\"panic: no\\n"
+          "\\t/usr/local/go/src/testing/testing.go:1974 +0x232\\n\\t/p/z_test.go:3 +0x28\\n\"}\n"
+          "{\"Action\":\"fail\",\"Package\":\"z\",\"Test\":\"TestP\",\"Elapsed\":0}\n"
+          "{\"Action\":\"fail\",\"Package\":\"z\",\"Elapsed\":0.5}\n"),
+        &r));
+    assert_counts(&r, 0, 1, 0, 1);
+    assert_int_equal(r.duration_ms, 750);
+    assert_failure(&r, 0, "x", "x/b_test.go", 3, "x/b_test.go:3:28: undefined: y");
+    assert_failure(&r, 1, "z.TestP", "/p/z_test.go", 3, "panic: no");
 }
 
 static void what_is_something_else_is_said_to_be(void **state)
@@ -427,6 +502,9 @@ int main(void)
         cmocka_unit_test(reads_cargo),
         cmocka_unit_test(reads_jest),
         cmocka_unit_test(reads_automake),
+        cmocka_unit_test(a_file_that_cannot_be_run_is_an_error),
+        cmocka_unit_test(node_escapes_names_and_tells_why_a_file_ended),
+        cmocka_unit_test(go_tells_what_was_wrong_with_a_build_and_where_it_panicked),
         cmocka_unit_test(what_is_something_else_is_said_to_be),
         cmocka_unit_test(at_most_fifty_failures_are_told),
     };
