@@ -1,18 +1,22 @@
 /*
  * run_tests_report.c - what became of the tests.
  *
- * The script's folder has: framework, command, problem, junit.xml, jest.json, go.json, coverage.json
- * (coverage.py), coverage-summary.json (istanbul), go.cover, uncovered. Who only prints is read from
- * what it printed. What nobody told is null, never guessed.
+ * The script's folder has: framework, command, problem, note, others (tests that were not run),
+ * junit.xml, jest.json, go.json, coverage.json (coverage.py), coverage/coverage-summary.json (istanbul),
+ * go.cover, uncovered. Who only prints is read from what it printed. What nobody told is null, never
+ * guessed.
  */
 #include <string.h>
 
 #include "base/plain.h"
+#include "base/utf8.h"
 #include "provider/sink.h"
 #include "results/results.h"
 #include "tools/run_tests.h"
 
-#define SMALL_MAX 4096
+#define SMALL_MAX    4096
+#define MESSAGES_MAX 20000 /* bytes of all messages: what an agent wants to read of hundreds */
+#define MESSAGE_MIN  200
 
 struct report {
     struct call *call;
@@ -20,6 +24,7 @@ struct report {
     struct tests_run *run;
     struct str framework;
     struct test_results results;
+    struct str printed[2]; /* by enum stream; read by printed() */
     bool known;
 };
 
@@ -46,10 +51,23 @@ static struct str read_file(struct report *r, const char *name, size_t max)
 
 typedef bool reader(struct arena *a, struct str text, struct test_results *out);
 
+/* As a person reads it: without colours. In the arena, since results point into it. */
+static struct str printed(struct report *r, enum stream which)
+{
+    struct buf text own_buf = {0};
+
+    if (r->printed[which].p == NULL) {
+        buf_init(&text, (size_t)2 * TESTS_TEXT_MAX);
+        plain_text(buf_str(&r->run->output->streams[which]), &text);
+        r->printed[which] = arena_str(r->call->ctx->arena, buf_str(&text));
+    }
+    return r->printed[which];
+}
+
 static bool read_output(struct report *r, reader *read_it)
 {
     for (int i = STREAM_OUT; i <= STREAM_ERR; i++) {
-        if (read_it(r->call->ctx->arena, buf_str(&r->run->output->streams[i]), &r->results)) {
+        if (read_it(r->call->ctx->arena, printed(r, (enum stream)i), &r->results)) {
             return true;
         }
     }
@@ -59,8 +77,8 @@ static bool read_output(struct report *r, reader *read_it)
 /* What some runner may have printed, of which nobody says which one it is. */
 static bool read_any(struct report *r)
 {
-    static reader *const readers[] = {results_go, results_cargo, results_unittest, results_automake,
-                                      results_tap};
+    static reader *const readers[] = {results_go,       results_cargo,   results_unittest,
+                                      results_automake, results_summary, results_tap};
 
     for (size_t i = 0; i < COUNTOF(readers); i++) {
         if (read_output(r, readers[i])) {
@@ -90,6 +108,7 @@ static void find_counts(struct report *r)
         r->known = rows[i].file != NULL
                        ? rows[i].read_it(a, read_file(r, rows[i].file, TESTS_TEXT_MAX), &r->results)
                        : read_output(r, rows[i].read_it);
+        r->known = r->known || read_output(r, results_summary);
         return;
     }
     r->known = read_any(r);
@@ -128,8 +147,11 @@ static void put_plain(json_t *o, const char *key, struct str s)
 
 static json_t *failures(const struct report *r)
 {
+    size_t n = r->results.n_failures;
+    size_t share = n > 0 ? MESSAGES_MAX / n : 0;
     json_t *list = json_array();
 
+    share = share < MESSAGE_MIN ? MESSAGE_MIN : share;
     for (size_t i = 0; r->known && i < r->results.n_failures; i++) {
         const struct test_failure *f = &r->results.failures[i];
         json_t *o = json_object();
@@ -141,7 +163,7 @@ static json_t *failures(const struct report *r)
             (void)json_object_set_new(o, "file", json_null());
         }
         (void)json_object_set_new(o, "line", f->line > 0 ? json_integer(f->line) : json_null());
-        put_plain(o, "message", f->message);
+        put_plain(o, "message", utf8_head(f->message, share));
         (void)json_array_append_new(list, o);
     }
     return list;
@@ -191,14 +213,14 @@ static double coverage(struct report *r)
                                   "percent_covered", NULL);
 
     if (percent < 0) {
-        percent = json_percent(read_file(r, "coverage-summary.json", TESTS_TEXT_MAX), "total",
-                               "lines", "pct");
+        percent = json_percent(read_file(r, "coverage/coverage-summary.json", TESTS_TEXT_MAX),
+                               "total", "lines", "pct");
     }
     if (percent < 0) {
         percent = percent_in(read_file(r, "go.cover", SMALL_MAX), "(statements)");
     }
     if (percent < 0) {
-        percent = percent_in(buf_str(&r->run->output->streams[STREAM_OUT]), "all files");
+        percent = percent_in(printed(r, STREAM_OUT), "all files");
     }
     return percent;
 }
@@ -242,6 +264,37 @@ static void show_go(struct report *r, json_t *answer)
     }
 }
 
+/* What the counts do not say. */
+static void put_note(struct report *r, json_t *answer, int64_t code)
+{
+    const struct test_results *t = &r->results;
+    struct str said = str_trim(read_file(r, "note", SMALL_MAX));
+    struct str rest = str_trim(read_file(r, "others", SMALL_MAX));
+    struct buf text own_buf = {0};
+
+    buf_init(&text, (size_t)2 * SMALL_MAX);
+    if (said.len > 0) {
+        buf_add(&text, said);
+    } else if (!r->known && code != 0 && !json_is_true(js_get(answer, "timed_out"))) {
+        buf_addf(&text,
+                 "no results were told, and it ended with exit code %lld: see stdout and stderr",
+                 (long long)code);
+    } else if (r->known && t->passed + t->failed + t->skipped + t->errors == 0) {
+        buf_add(&text, S("no test was run: give the file or folder with the tests as path, or the "
+                         "command"));
+    }
+    if (rest.len > 0) {
+        buf_addf(&text, "%snot run, but there are also: ", text.len > 0 ? "; " : "");
+    }
+    while (rest.len > 0) {
+        buf_add(&text, str_trim(str_cut(rest, '\n', &rest)));
+        buf_add(&text, rest.len > 0 ? S(", ") : S(" (choose by path or framework)"));
+    }
+    if (text.len > 0) {
+        put_plain(answer, "note", buf_str(&text));
+    }
+}
+
 static void put_answer(struct report *r, json_t *answer)
 {
     const struct test_results *t = &r->results;
@@ -262,6 +315,7 @@ static void put_answer(struct report *r, json_t *answer)
         show_go(r, answer);
     }
     put_coverage(r, answer);
+    put_note(r, answer, code);
 }
 
 int tests_collect(struct call *c, struct box *b, struct tests_run *run, json_t *answer,

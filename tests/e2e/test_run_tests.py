@@ -169,3 +169,81 @@ def test_coverage_of_go(client):
 def test_a_flood_of_output_does_not_hide_the_end(client):
     answer = client.tool("run_tests", command="yes noise | head -c 30000000; echo; echo 1..1; echo ok 1 - a")
     assert summary(answer)["passed"] == 1 and answer["truncated"] is True
+
+
+def write(client, **files):
+    """Small files by their paths."""
+    listed = [{"path": path, "content": text, "encoding": "utf-8"} for path, text in files.items()]
+    assert not client.tool("upload_files", files=listed)["failed"]
+
+
+UNIT = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n"
+
+
+def test_unittest_finds_packages_and_plain_folders(client):
+    write(client, **{"a/tests/__init__.py": "", "a/tests/helpers.py": "K = 1\n", "a/lib/__init__.py": "K = 1\n",
+                     "a/tests/test_x.py": "from .helpers import K\nfrom lib import K\n" + UNIT,
+                     "b/src/app/tests/test_y.py": UNIT})
+    for path in ("a", "a/tests/test_x.py", "b", "/workspace/b/src/app/tests/test_y.py"):
+        answer = client.tool("run_tests", path=path, framework="unittest")
+        assert answer["success"] is True and answer["summary"]["passed"] == 1, answer
+
+
+def test_a_file_is_run_in_its_project(client):
+    have(client, "python3 -c 'import pytest'")
+    have(client, "node")
+    write(client, **{"p/pytest.ini": "[pytest]\n", "p/lib.py": "K = 1\n",
+                     "p/deep/test_a.py": "from lib import K\ndef test_a(): pass\n",
+                     "n/package.json": '{"scripts": {"test": "node --test"}}',
+                     "n/deep/a.test.js": "require('node:test')('a', () => {})\n"})
+    for path, framework in (("p/deep/test_a.py", "pytest"), ("/workspace/n/deep/a.test.js", "node")):
+        answer = client.tool("run_tests", path=path)
+        assert answer["framework"] == framework and answer["success"] is True, answer
+        assert summary(answer)["passed"] == 1
+
+
+def test_what_was_not_run_is_told(client):
+    have(client, "node")
+    node = {"package.json": '{"scripts": {"test": "node --test"}}', "a.test.js": "require('node:test')('a', () => {})\n"}
+    write(client, **{f"both/{k}": v for k, v in node.items()}, **{"both/test_a.py": UNIT},
+          **{f"mono/web/{k}": v for k, v in node.items()},
+          **{"many/a/go.mod": "module a\n", "many/b/Cargo.toml": "[package]\n"},
+          **{"none/test_a.py": "x = 1\n"},
+          **{"init/package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'})
+    answer = client.tool("run_tests", path="both")
+    assert answer["framework"] == "node" and answer["success"] is True and "test" in answer["note"], answer
+    assert client.tool("run_tests", path="mono")["summary"]["passed"] == 1
+    said = client.tool_error("run_tests", path="many")["error"]
+    assert "a/go.mod" in said and "b/Cargo.toml" in said and "path" in said
+    answer = client.tool("run_tests", path="none", framework="unittest")
+    assert answer["summary"]["total"] == 0 and "no test was run" in answer["note"]
+    assert "no tests were found" in client.tool_error("run_tests", path="init")["error"]
+
+
+def test_a_runner_that_is_missing_or_dies_is_told(client):
+    have(client, "npm")
+    write(client, **{"v/package.json": '{"scripts": {"test": "vitest"}}', "j/package.json": '{"scripts": {"test": "jest"}}',
+                     "d/test_a.py": "import os\nos._exit(3)\n"})
+    for path, runner in (("v", "vitest"), ("j", "jest")):
+        said = client.tool_error("run_tests", path=path)["error"]
+        assert said.startswith(f"{runner} is not installed") and "npm install" in said
+    answer = client.tool("run_tests", path="d", framework="unittest")
+    assert answer["exit_code"] == 3 and answer["summary"]["total"] is None and "exit code 3" in answer["note"]
+
+
+def test_a_build_that_fails_shows_what_it_printed(client):
+    have(client, "cmake --version")
+    write(client, **{"c/CMakeLists.txt": "message(FATAL_ERROR no-such-luck)\n"})
+    answer = client.tool("run_tests", path="c", timeout=60)
+    assert answer["success"] is False and "built" in answer["note"] and "no-such-luck" in answer["stderr"]
+
+
+def test_colours_hide_nothing_and_hundreds_of_failures_stay_short(client):
+    red = r"printf '\033[31m\033[1m= 2 failed, 3 passed in 0.10s =\033[0m\n'; exit 1"
+    assert client.tool("run_tests", command=red)["summary"]["failed"] == 2
+    have(client, "python3 -c 'import pytest'")
+    write(client, **{"m/test_m.py": "import pytest\n@pytest.mark.parametrize('i', range(300))\n"
+                                    "def test_m(i): assert False, 'x' * 3000\n"})
+    answer = client.tool("run_tests", path="m", timeout=100)
+    assert summary(answer)["failed"] == 300 and answer["failures_truncated"] is True
+    assert len(json.dumps(answer["failures"])) < 40000
