@@ -5,20 +5,20 @@
  * runs it, and a forward that outlives us (core/lasting.h). Each step is the tool of that name, so an
  * application is looked at and ended like any task. deployment_id is the task's id.
  */
-#include <errno.h>
 #include <inttypes.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/own.h"
 #include "core/lasting.h"
+#include "tools/deploy_health.h"
 #include "tools/exec.h"
 #include "tools/rows.h"
 #include "tools/task_answer.h"
 
 #define TRY_MS      200
+#define AT_ONCE_MS  1000 /* in which a program ends that cannot be started */
+#define FREE_MS     5000 /* for the port of one that was ended */
 #define GET_MS      5000
-#define RESPONSE    512
 #define LOG_LINES   40
 #define INSTALL_S   900
 #define HEALTH_S    60
@@ -34,13 +34,7 @@ struct args {
     struct object_list files;
     struct str_list env;
     int64_t port, health_timeout_s;
-    bool restart;
-};
-
-struct health {
-    bool ok;
-    int status; /* of HTTP; 0: it does not speak it */
-    int64_t latency_ms;
+    bool restart, stop;
 };
 
 struct deploy {
@@ -205,13 +199,41 @@ static struct str command_of(const struct deploy *d)
     return arena_str(d->call->ctx->arena, buf_str(&text));
 }
 
-static void stop_old(struct deploy *d)
+/* NULL is the failure. */
+static json_t *stop_old(struct deploy *d, struct err *e)
 {
     json_t *arguments own_json = with_box(d);
-    struct err ignored;
 
     answer_str(arguments, "tmux_session", d->name);
-    json_decref(use(d->call, &tool_cancel_background_task, arguments, &ignored));
+    return use(d->call, &tool_cancel_background_task, arguments, e);
+}
+
+/* Else the answers of another program would be taken for those of this one. */
+static int check_free(void *arg, struct call *c, struct box *b, struct str id, struct err *e)
+{
+    const struct deploy *d = arg;
+    uint16_t port = (uint16_t)d->args->port;
+    int64_t end_ms = clock_mono_ms() + (d->args->restart ? FREE_MS : 0);
+
+    (void)id;
+    while (health_is_taken(b, c->ctx, port)) {
+        if (clock_mono_ms() >= end_ms) {
+            return err_set(e, ERR_EXISTS,
+                           "something in the sandbox already answers at port %u: give restart=true "
+                           "to replace a deployment of the same name, end what serves it, or "
+                           "choose another port",
+                           (unsigned)port);
+        }
+        if (ctx_wait(c->ctx, NULL, 0, clock_mono_ms() + TRY_MS, e) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int need_port(struct deploy *d, struct err *e)
+{
+    return d->args->port > 0 ? answer_with_box(d->call, &d->box, false, check_free, d, NULL, e) : 0;
 }
 
 static int start(struct deploy *d, struct err *e)
@@ -221,7 +243,12 @@ static int start(struct deploy *d, struct err *e)
     struct arena *a = d->call->ctx->arena;
 
     if (d->args->restart) {
-        stop_old(d);
+        struct err ignored;
+
+        json_decref(stop_old(d, &ignored));
+        if (need_port(d, e) < 0) {
+            return -1;
+        }
     }
     answer_str(arguments, "command", command_of(d));
     answer_str(arguments, "session_name", d->name);
@@ -243,86 +270,6 @@ static int start(struct deploy *d, struct err *e)
 
 /* ---- is it up? ----------------------------------------------------------------------------------- */
 
-/* The first line of what is answered to GET; empty: it does not speak HTTP, or not in time. */
-static struct str get(const struct ctx *ctx, int fd, struct str request, char to[RESPONSE])
-{
-    struct err ignored;
-    size_t n = 0;
-
-    while (request.len > 0) {
-        struct pollfd room = {.fd = fd, .events = POLLOUT};
-        ssize_t sent = write(fd, request.p, request.len);
-
-        if (sent < 0 && errno != EAGAIN && errno != EINTR) {
-            return STR_EMPTY;
-        }
-        request = str_skip(request, sent > 0 ? (size_t)sent : 0);
-        if (request.len > 0 && ctx_wait(ctx, &room, 1, 0, &ignored) < 0) {
-            return STR_EMPTY;
-        }
-    }
-    while (n < RESPONSE) {
-        struct pollfd said = {.fd = fd, .events = POLLIN};
-        struct str rest;
-        ssize_t got;
-
-        if (ctx_wait(ctx, &said, 1, 0, &ignored) < 0) {
-            return STR_EMPTY;
-        }
-        got = read(fd, to + n, RESPONSE - n);
-        if (got <= 0) {
-            break;
-        }
-        n += (size_t)got;
-        if (str_has((struct str){to, n}, '\n')) {
-            return str_cut((struct str){to, n}, '\n', &rest);
-        }
-    }
-    return STR_EMPTY;
-}
-
-/* "HTTP/1.1 200 OK" */
-static int status_of(struct str line)
-{
-    struct str rest, end;
-    int64_t status;
-    struct err ignored;
-
-    if (!str_starts(line, S("HTTP/"))) {
-        return 0;
-    }
-    (void)str_cut(line, ' ', &rest);
-    return str_to_i64(str_cut(str_trim(rest), ' ', &end), 100, 599, &status, &ignored) < 0
-               ? 0
-               : (int)status;
-}
-
-/* One try. False: nothing listens yet. */
-static bool knock(struct deploy *d, struct box *b, const struct ctx *ctx)
-{
-    struct ctx shorter = {ctx->arena, ctx->cancel, clock_mono_ms() + GET_MS};
-    int64_t began_ms = clock_mono_ms();
-    char response[RESPONSE];
-    struct err ignored;
-    int fd own_fd = box_port_dial(b, &shorter, (uint16_t)d->args->port, &ignored);
-    struct str path = d->args->health_path;
-
-    if (fd < 0) {
-        return false;
-    }
-    d->health.status = status_of(get(
-        &shorter, fd,
-        arena_printf(ctx->arena,
-                     "GET %s%.*s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nUser-Agent: anybox\r\n"
-                     "Accept: */*\r\nConnection: close\r\n\r\n",
-                     str_starts(path, S("/")) ? "" : "/", STR_ARG(path), (unsigned)d->args->port),
-        response));
-    d->health.latency_ms = clock_mono_ms() - began_ms;
-    /* What speaks something else is up when it listens. */
-    d->health.ok = d->health.status == 0 || (d->health.status >= 200 && d->health.status < 400);
-    return true;
-}
-
 /* It is asked for up to an hour, and each answer has the end of a log: with memory of its own. */
 static bool has_ended(const struct deploy *d)
 {
@@ -343,15 +290,31 @@ static bool has_ended(const struct deploy *d)
     return answer != NULL && json_is_false(js_get(answer, "running"));
 }
 
+static struct str why_not_up(const struct deploy *d, bool listens)
+{
+    struct arena *a = d->call->ctx->arena;
+    struct str path = d->args->health_path.len > 0 ? d->args->health_path : S("/");
+
+    if (!listens) {
+        return arena_printf(a, "nothing listens at port %" PRId64 " after %" PRId64 " s",
+                            d->args->port, d->args->health_timeout_s);
+    }
+    return d->health.status > 0 ? arena_printf(a, "%.*s was answered with status %d", STR_ARG(path),
+                                               d->health.status)
+                                : arena_printf(a, "%.*s was not answered in HTTP", STR_ARG(path));
+}
+
 static int wait_for_port(void *arg, struct call *c, struct box *b, struct str id, struct err *e)
 {
     struct deploy *d = arg;
+    const struct health_ask ask = {
+        .port = (uint16_t)d->args->port, .path = d->args->health_path, .wait_ms = GET_MS};
     int64_t end_ms = clock_mono_ms() + d->args->health_timeout_s * 1000;
     bool listens = false;
 
     (void)id;
     for (;;) {
-        listens = knock(d, b, c->ctx);
+        listens = health_ask(b, c->ctx, &ask, &d->health);
         if (listens && d->health.ok) {
             return 0;
         }
@@ -370,11 +333,25 @@ static int wait_for_port(void *arg, struct call *c, struct box *b, struct str id
             return -1;
         }
     }
-    d->problem = listens ? arena_printf(c->ctx->arena, "%.*s was answered with status %d",
-                                        STR_ARG(d->args->health_path), d->health.status)
-                         : arena_printf(c->ctx->arena,
-                                        "nothing listens at port %" PRId64 " after %" PRId64 " s",
-                                        d->args->port, d->args->health_timeout_s);
+    d->problem = why_not_up(d, listens);
+    return 0;
+}
+
+/* Without a port all that can be seen is that it does not end at once. */
+static int wait_a_moment(struct deploy *d, struct err *e)
+{
+    int64_t end_ms = clock_mono_ms() + AT_ONCE_MS;
+
+    do {
+        if (has_ended(d)) {
+            d->ended = true;
+            d->problem = S("it ended at once");
+            return 0;
+        }
+        if (ctx_wait(d->call->ctx, NULL, 0, clock_mono_ms() + TRY_MS, e) < 0) {
+            return -1;
+        }
+    } while (clock_mono_ms() < end_ms);
     return 0;
 }
 
@@ -419,6 +396,15 @@ static void put_url(struct deploy *d, json_t *o)
     answer_str(o, "url", arena_printf(d->call->ctx->arena, "http://127.0.0.1:%u", (unsigned)local));
 }
 
+/* By a tool that this client was shown. */
+static struct str how_to_stop(const struct deploy *d)
+{
+    return (tool_cancel_background_task.toolsets & d->call->toolsets) != 0
+               ? S("cancel_background_task(task_id)")
+               : arena_printf(d->call->ctx->arena,
+                              "deploy_app(sandbox_id, name=\"%.*s\", stop=true)", STR_ARG(d->name));
+}
+
 static json_t *answer_for(struct deploy *d)
 {
     bool is_up = d->problem.len == 0;
@@ -440,14 +426,14 @@ static json_t *answer_for(struct deploy *d)
     }
     answer_str(o, "log_file", d->log_file);
     put_log(d, o);
-    answer_str(o, "stop", S("cancel_background_task(task_id)"));
+    answer_str(o, "stop", how_to_stop(d));
     if (!is_up) {
         answer_str(o, "error",
                    arena_printf(d->call->ctx->arena, "the application is not up: %.*s%s",
                                 STR_ARG(d->problem),
                                 d->ended ? "; see log_tail"
-                                         : "; it still runs: see log_tail, and stop it with "
-                                           "cancel_background_task"));
+                                         : "; it still runs: see log_tail, and stop says "
+                                           "how to end it"));
         answer_str(o, "code", str_from(err_kind_name(ERR_UNREACHABLE)));
         d->call->is_error = true;
     }
@@ -460,7 +446,7 @@ static int check(struct call *c, const struct args *a, struct deploy *d, struct 
 {
     struct str path = str_trim(a->path);
 
-    if (str_trim(a->start_command).len == 0) {
+    if (str_trim(a->start_command).len == 0 && !a->stop) {
         return err_set(e, ERR_INVALID,
                        "start_command is empty; give the command that serves the port");
     }
@@ -479,6 +465,23 @@ static int check(struct call *c, const struct args *a, struct deploy *d, struct 
     return 0;
 }
 
+static int stop(struct deploy *d, json_t **out, struct err *e)
+{
+    json_t *answer = stop_old(d, e);
+
+    if (answer == NULL) {
+        return e->kind == ERR_NOT_FOUND
+                   ? err_set(e, ERR_NOT_FOUND, "no deployment is called \"%.*s\" in this sandbox",
+                             STR_ARG(d->name))
+                   : -1;
+    }
+    answer_str(answer, "deployment_id", js_str(js_get(answer, "task_id")));
+    answer_str(answer, "name", d->name);
+    answer_str(answer, "status", S("stopped"));
+    *out = answer;
+    return 0;
+}
+
 static int run(struct call *c, const void *given, json_t **out, struct err *e)
 {
     const struct args *a = given;
@@ -486,9 +489,14 @@ static int run(struct call *c, const void *given, json_t **out, struct err *e)
     struct str note = STR_EMPTY;
     json_t *failed = NULL;
 
-    if (check(c, a, &d, e) < 0 ||
-        answer_with_box(c, &a->box, true, make_folder, &d, &note, e) < 0 ||
-        (a->source.len > 0 && sync_source(&d, e) < 0) ||
+    if (check(c, a, &d, e) < 0) {
+        return -1;
+    }
+    if (a->stop) {
+        return stop(&d, out, e);
+    }
+    if (answer_with_box(c, &a->box, true, make_folder, &d, &note, e) < 0 ||
+        (!a->restart && need_port(&d, e) < 0) || (a->source.len > 0 && sync_source(&d, e) < 0) ||
         (a->files.n > 0 && upload_files(&d, e) < 0) ||
         (str_trim(a->install_command).len > 0 && install(&d, &failed, e) < 0)) {
         return -1;
@@ -503,7 +511,8 @@ static int run(struct call *c, const void *given, json_t **out, struct err *e)
         return 0;
     }
     if (start(&d, e) < 0 ||
-        (a->port > 0 && answer_with_box(c, &d.box, false, wait_for_port, &d, NULL, e) < 0)) {
+        (a->port > 0 ? answer_with_box(c, &d.box, false, wait_for_port, &d, NULL, e)
+                     : wait_a_moment(&d, e)) < 0) {
         return -1;
     }
     *out = answer_for(&d);
@@ -554,9 +563,8 @@ static const struct param params[] = {
         .name = "start_command",
         .type = PARAM_STRING,
         .offset = offsetof(struct args, start_command),
-        .required = true,
         .max = EXEC_COMMAND_MAX / 2,
-        .help = "shell text that serves the port; PORT is set",
+        .help = "shell text that serves the port; PORT is set (required unless stop)",
     },
     {
         .name = "port",
@@ -609,8 +617,7 @@ static const struct param params[] = {
         .type = PARAM_STRING,
         .offset = offsetof(struct args, health_path),
         .max = HEALTH_PATH,
-        .fallback_text = "/",
-        .help = "what is asked for to see that it is up",
+        .help = "that answers 2xx or 3xx when it is up (default: / and anything below 500)",
     },
     {
         .name = "health_timeout",
@@ -632,6 +639,12 @@ static const struct param params[] = {
         .type = PARAM_BOOLEAN,
         .offset = offsetof(struct args, restart),
         .help = "end the one of that name first",
+    },
+    {
+        .name = "stop",
+        .type = PARAM_BOOLEAN,
+        .offset = offsetof(struct args, stop),
+        .help = "only end the one of that name",
     },
 };
 

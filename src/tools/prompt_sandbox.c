@@ -58,12 +58,14 @@ static void add_value(struct buf *to, const char *before, struct str value, cons
     }
 }
 
-static void add_box(struct buf *to, struct str sandbox)
+static void add_box(const struct call *c, struct buf *to, struct str sandbox)
 {
     if (sandbox.len > 0) {
         add_value(to, "Sandbox: ", sandbox, " (give it as sandbox_name in every call).\n");
-    } else {
+    } else if (has(c, &tool_create_sandbox)) {
         buf_add(to, S("Sandbox: the active one, or a new one for this (create_sandbox).\n"));
+    } else {
+        buf_add(to, S("Sandbox: the active one.\n"));
     }
 }
 
@@ -97,18 +99,13 @@ static int complete(struct call *c, struct str name, struct str start, json_t **
 
 static void add_upload(struct call *c, struct buf *to, const char *what)
 {
-    if (has(c, &tool_sync_local_to_remote)) {
-        buf_addf(
-            to,
-            "1. Bring %s into the sandbox with sync_local_to_remote (only what differs is sent); "
-            "skip this if it is there already.\n",
-            what);
-    } else {
-        buf_addf(to,
-                 "1. Bring %s into the sandbox with upload_files; skip this if it is there "
-                 "already.\n",
-                 what);
-    }
+    const char *with = has(c, &tool_sync_local_to_remote)
+                           ? "sync_local_to_remote (only what differs is sent)"
+                       : has(c, &tool_upload_files) ? "upload_files"
+                                                    : "upload_file_to_sandbox, file by file";
+
+    buf_addf(to, "1. Bring %s into the sandbox with %s; skip this if it is there already.\n", what,
+             with);
 }
 
 static void add_test_step(struct call *c, struct buf *to, struct str path, struct str framework)
@@ -143,7 +140,7 @@ static int get_test(struct call *c, json_t *arguments, json_t **messages, struct
     buf_add(&text, S("Test this project in a sandbox, and mend what fails.\n\n"));
     add_value(&text, "Project: ", path, "\n");
     add_value(&text, "Framework: ", framework, "\n");
-    add_box(&text, sandbox);
+    add_box(c, &text, sandbox);
     buf_addc(&text, '\n');
     add_upload(c, &text, "the project");
     buf_addf(
@@ -198,7 +195,7 @@ static int get_debug(struct call *c, json_t *arguments, json_t **messages, struc
     buf_add(&text, S("Find out in a sandbox why this fails, and mend it.\n\n"));
     add_value(&text, "What fails: ", command, "\n");
     add_value(&text, "What was seen (output of a program): ", error, "\n");
-    add_box(&text, sandbox);
+    add_box(c, &text, sandbox);
     buf_addc(&text, '\n');
     add_upload(c, &text, "the code");
     buf_addf(
@@ -242,7 +239,7 @@ static void add_deploy_call(struct buf *to, struct str source, struct str start,
     buf_add(to, S("start_command="));
     add_quoted(to, start.len > 0 ? start : S("..."));
     buf_addf(to, ", port=%.*s", STR_ARG(port.len > 0 ? port : S("...")));
-    buf_add(to, S(", install_command=..., health_path=\"/\")\n"));
+    buf_add(to, S(", install_command=..., health_path=...)\n"));
 }
 
 static void add_deploy_steps(struct call *c, struct buf *to, struct str source, struct str start,
@@ -260,17 +257,17 @@ static void add_deploy_steps(struct call *c, struct buf *to, struct str source, 
               "until health_path is answered.\n"
               "3. status \"failed\": read log_tail, mend the cause, and call it again with "
               "restart=true. status \"running\": open url and check that it does what it is for.\n"
-              "4. Tell me url, task_id and how to stop it (cancel_background_task).\n"));
+              "4. Tell me url and how to stop it (what it answers as stop).\n"));
         return;
     }
     buf_addf(
         to,
         "2. Bring the source over, install it with %s, and start it so that it outlives the "
-        "call (exec_bash_background where that is offered).\n"
+        "call%s.\n"
         "3. Check from inside that it answers, and mend what does not work.\n"
         "4. `anybox forward SANDBOX PORT` on this machine opens the port here: tell me so, and how to "
         "stop the application.\n",
-        shell(c));
+        shell(c), has(c, &tool_exec_bash_background) ? " (exec_bash_background)" : "");
 }
 
 /* Digits only: it stands in the text as a number. */
@@ -299,7 +296,7 @@ static int get_deploy(struct call *c, json_t *arguments, json_t **messages, stru
     buf_add(&text, S("Deploy this application in a sandbox, so that I can open it.\n\n"));
     add_value(&text, "Source: ", source, "\n");
     add_value(&text, "Started by: ", start, "\n");
-    add_box(&text, sandbox);
+    add_box(c, &text, sandbox);
     buf_addc(&text, '\n');
     add_deploy_steps(c, &text, source, start, port);
     add_rule(&text);

@@ -25,7 +25,7 @@ def fetch(url):
 
 @pytest.fixture
 def client(host):
-    return host.server(env={"ANYBOX_TOOLSET": "all"})
+    return host.server(env={"ANYBOX_SERVER_TOOLSET": "all"})
 
 
 def deploy(client, **more):
@@ -47,7 +47,7 @@ def test_the_url_opens_after_the_server_was_killed(host, client):
     client.kill(signal.SIGKILL)
     client.wait()
     assert fetch(answer["url"]).startswith("hello")
-    again = host.server(env={"ANYBOX_TOOLSET": "all"})
+    again = host.server(env={"ANYBOX_SERVER_TOOLSET": "all"})
     assert again.tool("check_background_task", task_id=answer["task_id"])["running"] is True
     replaced = deploy(again, restart=True, env={"WHO": "the next"})
     assert replaced["url"] == answer["url"] and replaced["task_id"] != answer["task_id"]
@@ -123,3 +123,36 @@ def test_an_installation_that_fails_starts_nothing(client):
 def test_bad_input_is_a_sentence(client, arguments, said):
     client.tool("create_sandbox", name="one")
     assert said in client.tool_error("deploy_app", **arguments)["error"]
+
+
+def test_another_program_at_the_port_is_not_taken_for_it(client):
+    first = deploy(client)
+    error = client.tool_error("deploy_app", path="app", start_command="exec python3 app.py", port=8123, name="other")
+    assert error["code"] == "exists" and "8123" in error["error"]
+    assert [t["task_id"] for t in client.tool("check_background_task")["tasks"]] == [first["task_id"]]
+
+
+def test_a_program_without_a_page_at_the_root_is_up(client):
+    app = APP.replace('500 if self.path == "/broken" else 200', "404")
+    files = [{"path": "app.py", "content": app}]
+    answer = client.tool("deploy_app", files=files, start_command="exec python3 app.py", port=8123)
+    assert answer["status"] == "running" and answer["health"] == {**answer["health"], "ok": True, "status": 404}
+    answer = client.tool_error("deploy_app", path="app", start_command="exec python3 app.py", port=8123,
+                               health_path="/health", health_timeout=2, restart=True)
+    assert "/health was answered with status 404" in answer["error"]
+
+
+def test_without_a_port_one_that_ends_at_once_is_told(client):
+    answer = client.tool_error("deploy_app", path=".", start_command="echo oh no; exit 3")
+    assert answer["status"] == "failed" and "at once" in answer["error"] and "oh no" in answer["log_tail"]
+
+
+def test_it_is_ended_by_its_name(host):
+    client = host.server(env={"ANYBOX_SERVER_TOOLSET": "opensandbox", "ANYBOX_DEFAULTS_PROVIDER": "local"})
+    box = client.tool("create_sandbox")["sandbox_id"]
+    answer = deploy(client, sandbox_id=box, name="site")
+    assert answer["stop"] == 'deploy_app(sandbox_id, name="site", stop=true)'
+    stopped = client.tool("deploy_app", sandbox_id=box, name="site", stop=True)
+    assert stopped["status"] == "stopped" and stopped["deployment_id"] == answer["deployment_id"]
+    assert "nobody" in client.tool_error("deploy_app", sandbox_id=box, name="nobody", stop=True)["error"]
+    assert deploy(client, sandbox_id=box, name="site")["status"] == "running"
