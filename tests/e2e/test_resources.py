@@ -224,7 +224,7 @@ def test_a_box_that_ends_by_itself_is_told_and_looking_does_not_keep_it(client):
 
 
 def test_a_watched_task_that_ends_is_told(host):
-    client = host.server(env={"ANYBOX_TOOLSET": "all"})
+    client = host.server(env={"ANYBOX_SERVER_TOOLSET": "all"})
     client.tool("create_sandbox", name="one")
     client.result("resources/subscribe", {"uri": "sandbox://watches"})
     task = client.tool("exec_bash_background_watch", command="sleep 1; exit 4", session_name="job", interval_s=1,

@@ -119,7 +119,7 @@ def test_what_cannot_be_run_is_a_sentence(client, arguments, said):
 @pytest.mark.parametrize("tool, arguments", [("run_tests", {}), ("deploy_app", {"start_command": "x", "port": 80})])
 def test_a_dead_host_is_not_said_to_run_anything(host, tool, arguments):
     dead = json.dumps([{"name": "dead", "host": "127.0.0.1", "port": 1, "user": "nobody"}])
-    client = host.server(env={"REMOTE_SANDBOX_LIST": dead, "ANYBOX_TOOLSET": "all"})
+    client = host.server(env={"REMOTE_SANDBOX_LIST": dead, "ANYBOX_SERVER_TOOLSET": "all"})
     answer = client.tool_error(tool, sandbox_name="dead", **arguments)
     assert answer["code"] == "unreachable" and "refused" in answer["error"]
     assert "still run" not in json.dumps(answer) and not answer["error"].startswith("path")
