@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -141,10 +142,10 @@ static const char *open_variable(void)
 }
 
 /* Where exactly one of the programs that we replace is configured, its tools. */
-static struct str toolset_of_seeds(void)
+static struct str toolset_of_seeds(const struct config *c)
 {
     bool remote = has_remote();
-    bool open = open_variable() != NULL;
+    bool open = open_variable() != NULL || c->open_file;
 
     if (remote == open) {
         return STR_EMPTY;
@@ -178,7 +179,7 @@ static bool has_advanced(struct str toolset)
 static void choose_toolset(struct config *c, struct str flag)
 {
     struct str by_program = toolset_of_program(c->program);
-    struct str by_seeds = toolset_of_seeds();
+    struct str by_seeds = toolset_of_seeds(c);
     struct str chosen = flag.len > 0         ? flag
                         : by_program.len > 0 ? by_program
                         : c->toolset.len > 0 ? c->toolset
@@ -204,6 +205,18 @@ static bool has_word(struct str list, struct str word)
     return false;
 }
 
+/* http, https or no scheme, as OPEN_SANDBOX_DOMAIN has none; empty is fine. */
+static bool is_web_address(struct str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.p[i] <= ' ' || s.p[i] == 0x7f) {
+            return false;
+        }
+    }
+    return memmem(s.p, s.len, "://", 3) == NULL || str_starts(s, S("http://")) ||
+           str_starts(s, S("https://"));
+}
+
 /* A platform is configured by its address, or meant by whoever wants its tools. */
 static void choose_platform(struct config *c)
 {
@@ -222,6 +235,13 @@ static void choose_platform(struct config *c)
         bool is_there = c->open_server.len > 0 && (c->elsewhere.len > 0 || is_meant);
 
         c->default_provider = is_there ? S("opensandbox") : S("local");
+    }
+    if (!is_web_address(c->open_server)) {
+        (void)err_set(&e, ERR_INVALID,
+                      "opensandbox.server (OPENSANDBOX_SERVER) must be an address such as "
+                      "http://localhost:8080, not \"%.*s\"",
+                      STR_ARG(str_head(c->open_server, 100)));
+        config_problem(c, &e);
     }
     if (!has_word(S("auto,direct,proxy"), c->open_connection)) {
         (void)err_set(&e, ERR_INVALID,

@@ -136,6 +136,7 @@ struct config {
     int64_t remote_list_len;  /* of REMOTE_SANDBOX_LIST; 0: not set */
     bool remote_host_set;     /* REMOTE_HOST */
     bool once;                /* as struct config_flags has it */
+    bool open_file;           /* an OpenSandbox MCP server's config.json was read */
 };
 
 /* One setting as documentation sees it. */

@@ -360,6 +360,7 @@ void settings_from_file(struct config *c, struct str file, const struct toml_val
             config_problem(c, &e);
             continue;
         }
+        c->open_file = c->open_file || (is_lenient && str_eq(v->key, S("opensandbox")));
         read_section(c, file, v, is_lenient);
     }
 }

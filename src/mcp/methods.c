@@ -14,15 +14,19 @@
 
 /* Clients show this to the model before any tool, and search in it: it says what we
  * are for, not what the tools' own descriptions repeat. At most 800 characters. */
-#define INSTRUCTIONS                                                                               \
+#define WHAT_IT_IS                                                                                 \
     "Runs shell commands and code in isolated Linux sandboxes. Use it to execute bash, Python or " \
     "any installed program, to try generated or untrusted code, to build, test and analyse data, " \
-    "and to read and write files apart from the user's system. No set-up is needed: the first "    \
-    "exec_bash makes a sandbox by itself. Commands start in /workspace, where files stay between " \
-    "calls; every call is a fresh shell, so join cd and export with what follows. Sandboxes have " \
-    "no network and end after 30 minutes without use. create_sandbox makes others, with "          \
-    "limits or network internet; list_sandboxes shows them, and sandbox_id or sandbox_name on "    \
-    "any tool says which one is meant."
+    "and to read and write files apart from the user's system. "
+#define LOCAL_BOXES                                                                                \
+    "No set-up is needed: the first exec_bash makes a sandbox by itself. Commands start in "       \
+    "/workspace, where files stay between calls; every call is a fresh shell, so join cd and "     \
+    "export with what follows. Sandboxes have no network and end after 30 minutes without use. "   \
+    "create_sandbox makes others, with limits or network internet; list_sandboxes shows them, "    \
+    "and sandbox_id or sandbox_name on any tool says which one is meant."
+#define OTHER_BOXES                                                                                \
+    "Every call is a fresh shell, so join cd and export with what follows. list_sandboxes shows "  \
+    "the sandboxes there are, and sandbox_id or sandbox_name on any tool says which one is meant."
 
 void result_end_as(struct buf *out, enum revision rev, const char *type)
 {
@@ -39,10 +43,26 @@ void result_end(struct buf *out, enum revision rev)
     result_end_as(out, rev, "complete");
 }
 
-static void add_instructions(struct buf *out)
+static bool is_hidden(const struct mcp *m, struct str name)
 {
+    const struct tool *t = tool_find(name);
+
+    return t != NULL && (t->toolsets & m->toolsets) == 0;
+}
+
+/* Boxes by themselves, as the long text promises them, are made where nothing else is configured. */
+static void add_instructions(const struct mcp *m, struct buf *out)
+{
+    const struct config *c = m->services->config;
+    bool is_elsewhere = c->n_hosts > 0 || c->elsewhere.len > 0 ||
+                        str_eq(c->default_provider, S("opensandbox")) ||
+                        str_eq(c->default_provider, S("docker"));
+
     buf_add(out, S(",\"instructions\":"));
-    rpc_add_string(out, S(INSTRUCTIONS));
+    rpc_add_string(out,
+                   is_elsewhere || is_hidden(m, S("exec_bash")) || is_hidden(m, S("create_sandbox"))
+                       ? S(WHAT_IT_IS OTHER_BOXES)
+                       : S(WHAT_IT_IS LOCAL_BOXES));
 }
 
 static void run_initialize(const struct exchange *x)
@@ -59,7 +79,7 @@ static void run_initialize(const struct exchange *x)
         buf_add(&body, S("\"title\":\"anybox sandboxes\","));
     }
     buf_add(&body, S("\"version\":\"" ANYBOX_VERSION "\"}"));
-    add_instructions(&body);
+    add_instructions(x->peer->mcp, &body);
     buf_addc(&body, '}');
     exchange_result(x, buf_str(&body));
 }
@@ -78,7 +98,7 @@ static void run_discover(const struct exchange *x)
     revision_add_all(&body);
     buf_addc(&body, ',');
     offers_add(x->peer->mcp, &body, x->rev);
-    add_instructions(&body);
+    add_instructions(x->peer->mcp, &body);
     buf_add(&body, S(CACHE_HINTS));
     result_end(&body, x->rev);
     exchange_result(x, buf_str(&body));

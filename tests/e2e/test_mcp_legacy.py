@@ -32,6 +32,15 @@ def test_initialize_says_who_we_are_and_promises_what_it_has(client):
     assert "resultType" not in client.server and "ttlMs" not in client.server
 
 
+@pytest.mark.parametrize("toolset", ["opensandbox", "mcp-sandbox", "remote-sandbox"])
+def test_the_instructions_speak_of_tools_that_are_shown(host, toolset):
+    client = host.server(env={"ANYBOX_SERVER_TOOLSET": toolset})
+    shown = {t["name"] for t in client.result("tools/list")["tools"]}
+    every = {t["name"] for t in host.server(env={"ANYBOX_SERVER_TOOLSET": "all"}).result("tools/list")["tools"]}
+    said = {name for name in every if name in client.server["instructions"]}
+    assert said and said <= shown
+
+
 def test_initialize_tolerates_anything_else_in_its_params(host):
     client = host.server(initialize=False)
     answer = client.result("initialize", {

@@ -315,6 +315,32 @@ static void the_toolset_has_its_order(void **state)
     assert_str(load(p, (struct config_flags){0})->elsewhere, S(""));
     setenv("OPENSANDBOX_SERVER", "http://x", 1);
     assert_str(load(p, (struct config_flags){0})->elsewhere, S("OPENSANDBOX_SERVER"));
+    assert_str(load(p, (struct config_flags){0})->problem, S(""));
+    setenv("OPENSANDBOX_SERVER", "ftp://x", 1);
+    assert_non_null(strstr(load(p, (struct config_flags){0})->problem.p, "http://localhost:8080"));
+    setenv("OPENSANDBOX_SERVER", "not an address", 1);
+    assert_non_null(strstr(load(p, (struct config_flags){0})->problem.p, "not an address"));
+}
+
+static void the_file_of_an_opensandbox_server_is_its_configuration(void **state)
+{
+    struct place *p = *state;
+    char path[256];
+    struct config_flags flags;
+
+    write_file(p, "config.json",
+               "{\"server\": {\"name\": \"x\"}, \"opensandbox\": {\"default_timeout\": 700}}");
+    (void)snprintf(path, sizeof(path), "%s/config.json", p->dir);
+    flags = (struct config_flags){.config_file = str_from(path)};
+    assert_str(load(p, flags)->toolset, S("opensandbox"));
+    assert_str(p->config.open_server, S("http://localhost:8080"));
+    assert_str(p->config.default_provider, S("opensandbox"));
+    assert_int_equal(p->config.open_timeout_s, 700);
+    setenv("REMOTE_HOST", "x", 1);
+    assert_str(load(p, flags)->toolset, S("default"));
+    unsetenv("REMOTE_HOST");
+    write_file(p, "config.json", "{\"logging\": {\"level\": \"INFO\"}}");
+    assert_str(load(p, flags)->toolset, S("default"));
 }
 
 static void the_state_folder_has_its_order(void **state)
@@ -468,6 +494,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_mistake_does_not_undo_the_rest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_variable_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_toolset_has_its_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_file_of_an_opensandbox_server_is_its_configuration,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_state_folder_has_its_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_home_the_passwd_entry_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_folder_is_the_projects, set_up, tear_down),
