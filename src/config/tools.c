@@ -99,6 +99,15 @@ static int check_default(const struct config_param *p, struct err *e)
     int64_t whole;
     double real;
 
+    for (size_t i = 0; p->choices != NULL && p->fallback.len > 0; i++) {
+        if (p->choices[i] == NULL) {
+            return err_set(e, ERR_INVALID, "\"%.*s\" is none of its choices",
+                           STR_ARG(str_head(p->fallback, 64)));
+        }
+        if (str_eq(str_from(p->choices[i]), p->fallback)) {
+            break;
+        }
+    }
     if (p->fallback.len == 0 || p->type == CONFIG_PARAM_STRING) {
         return 0;
     }
@@ -247,6 +256,10 @@ static int check_tool(const struct config *c, const struct config_tool *t, struc
     for (size_t i = 0; i < c->n_tools; i++) {
         if (str_eq(c->tools[i].name, t->name)) {
             return err_set(e, ERR_INVALID, "two tools are called %.*s", STR_ARG(t->name));
+        }
+        if (t->resource.len > 0 && str_eq(c->tools[i].resource, t->resource)) {
+            return err_set(e, ERR_INVALID, "%.*s and %.*s have the same resource",
+                           STR_ARG(c->tools[i].name), STR_ARG(t->name));
         }
     }
     return 0;

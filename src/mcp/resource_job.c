@@ -70,7 +70,7 @@ void run_templates_list(const struct exchange *x)
 
 /* ---- resources/read -------------------------------------------------------------------------- */
 
-static void not_found(struct running *r, struct buf *out, struct str uri)
+static void not_found(struct running *r, struct buf *out, struct str uri, struct str sentence)
 {
     struct buf data own_buf = {0};
 
@@ -80,7 +80,7 @@ static void not_found(struct running *r, struct buf *out, struct str uri)
     buf_addc(&data, '}');
     running_error(r, out,
                   revision_has(r->rev, REV_MODERN) ? RPC_INVALID_PARAMS : RPC_RESOURCE_NOT_FOUND,
-                  S("Resource not found"), buf_str(&data));
+                  sentence, buf_str(&data));
 }
 
 static void read_it(struct running *r, struct buf *out)
@@ -93,12 +93,14 @@ static void read_it(struct running *r, struct buf *out)
     struct err e = {0};
 
     if (row == NULL) {
-        not_found(r, out, uri);
+        not_found(r, out, uri, S("Resource not found"));
         return;
     }
     if (row->read(&r->call, uri, values, &contents, &e) < 0) {
         if (e.kind == ERR_NOT_FOUND) {
-            not_found(r, out, uri);
+            not_found(r, out, uri, S("Resource not found"));
+        } else if (e.kind == ERR_GONE) {
+            not_found(r, out, uri, str_from(e.msg)); /* which box ended, and why */
         } else {
             running_fail(r, out, &e);
         }

@@ -48,7 +48,7 @@ static const char *shown(struct arena *a, const json_t *v)
 
 static struct str range_text(struct arena *a, const struct param *p)
 {
-    if (p->min == 0 && p->max == 0) {
+    if ((p->min == 0 && p->max == 0) || (p->min == INT64_MIN && p->max == INT64_MAX)) {
         return STR_EMPTY;
     }
     if (p->max == INT64_MAX) {

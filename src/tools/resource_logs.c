@@ -1,4 +1,7 @@
 /* resource_logs.c - sandbox://{id}/logs: what was run in a box, and the logs of its tasks. */
+#include <string.h>
+
+#include "base/own.h"
 #include "base/percent.h"
 #include "base/plain.h"
 #include "core/journal.h"
@@ -14,8 +17,24 @@ struct wish {
     struct box_want box;
     struct str id; /* of the box */
     struct str task;
+    struct str since; /* as the times of the journal are written, or the beginning of one */
     int64_t lines;
 };
+
+/* "2026-11-16T04:20:20Z", or less of it from the left. */
+static bool is_time(struct str s)
+{
+    static const char form[] = "0000-00-00T00:00:00Z";
+
+    for (size_t i = 0; i < s.len && i < sizeof(form); i++) {
+        bool is_digit = s.p[i] >= '0' && s.p[i] <= '9';
+
+        if (form[i] == '0' ? !is_digit : s.p[i] != form[i]) {
+            return false;
+        }
+    }
+    return s.len >= 4 && s.len < sizeof(form);
+}
 
 static int read_query(struct call *c, struct str query, struct wish *w, struct err *e)
 {
@@ -24,6 +43,15 @@ static int read_query(struct call *c, struct str query, struct wish *w, struct e
     bool found;
 
     w->lines = LINES;
+    if (percent_query(a, query, S("since"), &w->since, &found, e) < 0) {
+        return -1;
+    }
+    if (found && !is_time(w->since)) {
+        return err_set(e, ERR_INVALID,
+                       "since: \"%.*s\" is no time such as 2026-11-16T04:20:20Z or 2026-11-16 "
+                       "(UTC)",
+                       STR_ARG(str_head(w->since, 40)));
+    }
     if (percent_query(a, query, S("task"), &w->task, &found, e) < 0 ||
         percent_query(a, query, S("lines"), &lines, &found, e) < 0) {
         return -1;
@@ -104,12 +132,32 @@ static int add_task_line(void *arg, const struct task_view *v, struct err *e)
     return 0;
 }
 
+/* From the first command on that began at that time or later: "== 2026-11-16T04:20:20Z $ ls". */
+static struct str from_time(struct str text, struct str since)
+{
+    while (since.len > 0 && text.len > 0) {
+        struct str rest;
+        struct str line = str_cut(text, '\n', &rest);
+        struct str began = str_head(str_skip(line, 3), 20);
+
+        if (str_starts(line, S("== ")) && began.len == 20 && is_time(began) &&
+            memcmp(began.p, since.p, since.len) >= 0) {
+            return text;
+        }
+        text = rest;
+    }
+    return text;
+}
+
 static int add_all(struct call *c, const struct wish *w, struct buf *text, struct err *e)
 {
     struct task_ctx t = task_call(c);
+    struct buf lines own_buf = {0};
 
+    buf_init(&lines, TEXT_LIMIT);
     journal_tail(c->services->journal, boxes_output_id(c->scope, w->id, c->ctx->arena),
-                 (size_t)w->lines, text);
+                 (size_t)w->lines, &lines);
+    buf_add(text, from_time(buf_str(&lines), w->since));
     return tasks_each(&t, &w->box, add_task_line, text, e);
 }
 
@@ -159,12 +207,13 @@ static int list(struct call *c, json_t *all, struct err *e)
 }
 
 const struct resource resource_logs = {
-    .uri = "sandbox://{id}/logs{?lines,task}",
+    .uri = "sandbox://{id}/logs{?lines,since,task}",
     .name = "sandbox-logs",
     .title = "What was run in a sandbox",
     .help = "The commands that this server ran in a sandbox (by id or name), with what they "
-            "printed, and its tasks. lines: how many of the last ones (1000); task: the log of "
-            "this task instead (its id or name).",
+            "printed, and its tasks. lines: how many of the last ones (1000); since: those of "
+            "commands that began then or later (2026-11-16T04:20:20Z); task: the log of this "
+            "task instead (its id or name).",
     .mime = "text/plain",
     .changes = true,
     .read = read_logs,

@@ -83,7 +83,7 @@ def test_nothing_that_a_caller_says_becomes_a_command(client, text):
     assert client.bash("ls /tmp/hit 2>&1")["exit_code"] != 0
 
 
-@pytest.mark.parametrize("arguments, said", [({}, "size"), ({"size": "x"}, "size"),
+@pytest.mark.parametrize("arguments, said", [({}, "size"), ({"size": "x"}, "size must be an integer, not"),
                                              ({"size": 1, "what": "none"}, "all")])
 def test_wrong_arguments_are_told(client, arguments, said):
     assert said in client.tool_error("bench", **arguments)["error"]
@@ -127,6 +127,10 @@ def test_they_are_there_over_http(host):
     ('[[tool]]\nname = "x"\ndescription = "x"\ncommand = "true"\n[[tool.parameters]]\nname = "p"\ntype = "list"\n', "type"),
     ('[[tool]]\nname = "x"\ndescription = "x"\ncommand = "true"\n[[tool.parameters]]\nname = "p"\ntype = "integer"\n'
      'default = "many"\n', "default"),
+    ('[[tool]]\nname = "x"\ndescription = "x"\ncommand = "true"\n[[tool.parameters]]\nname = "p"\n'
+     'choices = ["a", "b"]\ndefault = "c"\n', "none of its choices"),
+    ('[[tool]]\nname = "x"\ndescription = "x"\ncommand = "true"\nresource = "benchmark://{sandbox_id}/results"\n',
+     "same resource"),
     ('[tool]\nname = "x"\n', "[[tool]]")])
 def test_a_wrong_one_is_told_by_doctor_and_the_others_work(host, text, said):
     path = config(host, TOOLS + text if text.startswith("[[") else text)

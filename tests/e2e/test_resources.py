@@ -77,6 +77,22 @@ def test_logs_have_commands_and_what_they_printed(client):
     assert last.splitlines()[0] == "no newline" and len(last.splitlines()) == 2
 
 
+def test_logs_since_a_time(client):
+    client.tool("create_sandbox", name="one")
+    client.bash("echo first")
+    began = read(client, "sandbox://one/logs")["text"].split()[1]
+    for since in (began, began[:10], began[:4]):
+        assert "first" in read(client, f"sandbox://one/logs?since={since}")["text"]
+    assert read(client, "sandbox://one/logs?since=2999-01-01")["text"] == ""
+
+
+def test_what_was_in_a_box_that_ended_is_not_found_with_the_reason(client):
+    box = client.tool("create_sandbox", name="one")["sandbox_id"]
+    client.tool("delete_sandbox", sandbox_id=box)
+    error = client.error("resources/read", {"uri": f"sandbox://{box}/files/etc/hostname"})
+    assert error["code"] == -32002 and "deleted" in error["message"]
+
+
 def test_logs_of_a_task_by_its_name_and_its_id(client):
     client.tool("create_sandbox", name="one")
     task = client.tool("exec_bash_background", command="echo out of the task; sleep 600", session_name="my job")
@@ -137,7 +153,8 @@ def test_what_is_not_there(host, uri, version, code):
 
 
 @pytest.mark.parametrize("uri, said", [
-    ("sandbox://one/logs?lines=0", "lines"), ("sandbox://one/logs?lines=x", "lines"),
+    ("sandbox://one/logs?lines=0", "lines"),
+    ("sandbox://one/logs?since=now", "since"), ("sandbox://one/logs?lines=x", "lines"),
     ("sandbox://one/logs?lines=1&lines=2", "more than once"), ("sandbox://one/files/%zz", "%25"),
     ("sandbox://one/files/a%00b", "NUL"), ("sandbox://watches/x", "watch_id")])
 def test_bad_addresses_are_told_what_is_wrong(client, uri, said):
@@ -160,7 +177,7 @@ def test_the_list_of_resources_has_the_boxes_there_are(client):
     client.tool("delete_sandbox", sandbox_name="one")
     assert names() == {"sandbox://list", "sandbox://watches"}
     templates = {t["uriTemplate"] for t in client.result("resources/templates/list")["resourceTemplates"]}
-    assert templates == {"sandbox://{id}/status", "sandbox://{id}/logs{?lines,task}", "sandbox://watches/{id}",
+    assert templates == {"sandbox://{id}/status", "sandbox://{id}/logs{?lines,since,task}", "sandbox://watches/{id}",
                          "sandbox://{id}/files/{+path}"}
 
 
