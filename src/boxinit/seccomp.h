@@ -6,5 +6,7 @@
 
 /* Needs no_new_privs. Holds for this process and all it starts, for ever. */
 int seccomp_install(struct err *e) MUST_CHECK;
+/* A part of it, for some kernels: files take no new extended attributes. */
+int seccomp_refuse_attributes(struct err *e) MUST_CHECK;
 
 #endif

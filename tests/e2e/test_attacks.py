@@ -603,6 +603,20 @@ def test_whatever_is_in_an_image_a_box_of_it_is_made_or_refused(make, mode, prep
     shutil.rmtree(image)
 
 
+def test_files_take_no_attributes_that_only_the_privileged_may_set(box):
+    """Their memory is nobody's: with it a box could fill the machine, whatever its limit. Debian 12's kernel
+    lets anybody set most of them."""
+    r = box.run(["python3", "-c", """
+import os
+with open("/tmp/marked", "w") as f:
+    for name in "security.x", "security.y", "trusted.x":
+        for what in "/tmp/marked", f.fileno():
+            try: os.setxattr(what, name, bytes(65536)); print(name)
+            except OSError: pass
+"""])
+    assert r.text == "" and r.code == 0, r.err
+
+
 @pytest.mark.parametrize("mode", [m for m in MODES if m.endswith("image")])
 def test_the_root_of_an_image_cannot_mark_or_move_what_the_box_stands_on(box):
     r = box.run(["python3", "-c", """

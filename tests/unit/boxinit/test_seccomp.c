@@ -9,10 +9,15 @@
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
 
 #include "base/attr.h"
+#include "boxinit/seccomp.h"
 #include "boxinit/seccomp_policy.h"
 #include "test.h"
 
@@ -233,6 +238,36 @@ static void the_filter_is_one_policy_behind_the_other(void **state)
     assert_true(allowed > 200 * COUNTOF(args));
 }
 
+/* How the child ended that has the filter. */
+static int try_attributes(void)
+{
+    struct err e;
+    int fd = memfd_create("x", MFD_CLOEXEC);
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || seccomp_refuse_attributes(&e) < 0) {
+        return 1;
+    }
+    if (fsetxattr(fd, "security.x", "", 1, 0) == 0 || errno != EOPNOTSUPP ||
+        setxattr("/nowhere", "user.x", "", 1, 0) == 0 || errno != EOPNOTSUPP ||
+        lsetxattr("/nowhere", "user.x", "", 1, 0) == 0 || errno != EOPNOTSUPP) {
+        return 2;
+    }
+    return flistxattr(fd, NULL, 0) < 0 && errno != EOPNOTSUPP ? 3 : 0;
+}
+
+static void where_attributes_are_refused_files_take_none(void **state)
+{
+    int status = -1;
+    pid_t pid = fork();
+
+    (void)state;
+    if (pid == 0) {
+        _exit(try_attributes());
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +277,7 @@ int main(void)
         cmocka_unit_test(arguments_are_judged_by_what_the_kernel_looks_at),
         cmocka_unit_test(what_no_cgroup_counts_cannot_be_had),
         cmocka_unit_test(the_filter_is_one_policy_behind_the_other),
+        cmocka_unit_test(where_attributes_are_refused_files_take_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
