@@ -53,11 +53,10 @@ static int make_dir(const char *path, mode_t mode, struct err *e)
 
 static int make_file(const char *path, struct err *e)
 {
+    int why = mknod(path, S_IFREG | 0644, 0) < 0 ? errno : 0;
+
     /* In a read-only tree the file may be there already. */
-    if (mknod(path, S_IFREG | 0644, 0) < 0 && access(path, F_OK) < 0) {
-        return err_sys(e, errno, "make %s", path);
-    }
-    return 0;
+    return why != 0 && access(path, F_OK) < 0 ? err_sys(e, why, "make %s", path) : 0;
 }
 
 /* Files that are only there to be covered are one file with many names: they can be that in

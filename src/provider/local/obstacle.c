@@ -203,6 +203,11 @@ static bool find_namespaces(const struct facts *f, int errnum, struct arena *a,
     if (errnum == ENOSPC || errnum == EUSERS) {
         return no_room(f, a, out);
     }
+    if (errnum == EAGAIN) {
+        return set(out, S("no process is left for anybox to start"),
+                   S("end some, or raise the limit on them: \"ulimit -u\", TasksMax= of a systemd "
+                     "unit, the pids limit of a container"));
+    }
     if (errnum != EPERM && errnum != EACCES) {
         return false;
     }

@@ -57,6 +57,7 @@ static const struct row rows[] = {
      "user.max_net_namespaces is 0",
      "sudo sysctl -w user.max_net_namespaces=15000",
      NULL},
+    {"no_process_left", {PLAIN}, SETUP_NAMESPACES, EAGAIN, "no process is left", "ulimit -u", NULL},
     {"all_in_use",
      {PLAIN, .least_name = T("user.max_user_namespaces"), .least = 1000},
      SETUP_NAMESPACES,
