@@ -5,10 +5,12 @@
  * on moves bytes between its conversation and whoever listens there, with their ends.
  */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -112,11 +114,22 @@ static int dial_path(struct worker *w, struct str path, struct err *e)
 
 /* ---- the bytes ------------------------------------------------------------- */
 
+/* A measure of what the client has not read yet. */
+static int count_unread(int fd)
+{
+    int bytes = 0;
+
+    return ioctl(fd, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
+
+/* The client uses the box when it says something or reads something. A connection that it only
+ * holds is no use, however much is said to it: code in the box must not live on by that. */
 static void run(struct worker *w, int port)
 {
     struct str early = str_skip(buf_str(w->in), w->used);
     struct pollfd fds[2];
     struct duplex d;
+    int unread = 0;
 
     /* The client need not wait for OK before it speaks. */
     while (early.len > 0) {
@@ -135,9 +148,14 @@ static void run(struct worker *w, int port)
         if (n == 0 || (n < 0 && errno != EINTR)) {
             break;
         }
-        if (n > 0 && duplex_move(&d, fds)) {
+        if (n < 0) {
+            continue;
+        }
+        if ((fds[0].revents & POLLIN) != 0 || count_unread(w->fd) < unread) {
             atomic_store(w->used_ms, clock_mono_ms());
         }
+        (void)duplex_move(&d, fds);
+        unread = count_unread(w->fd);
     }
     duplex_fini(&d);
 }

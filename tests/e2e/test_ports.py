@@ -238,6 +238,37 @@ def test_traffic_keeps_a_box_from_being_idle():
         box.wait_gone()
 
 
+# So slowly that the queue of the kernel is not full before the test ends.
+DRIP = """
+import socket, time
+s = socket.create_server(("127.0.0.1", 7000))
+print("ready", flush=True)
+c = s.accept()[0]
+while True:
+    c.send(b"x")
+    time.sleep(0.2)
+"""
+
+
+def test_a_box_that_speaks_is_only_used_by_who_reads(one):
+    """Code in it could live for ever otherwise, by a connection that somebody only holds."""
+    with one.connect(timeout=60) as program:
+        program.start(["bash", "-c", f"python3 -c '{DRIP}' > out & while ! grep -q ready out; do sleep 0.05; done"])
+        assert program.wait().code == 0
+    with dial(one) as c:
+        def idle_after_a_second(reads):
+            end = time.monotonic() + 1
+            while time.monotonic() < end:
+                if reads:
+                    assert c.sock.recv(1) == b"x"
+                else:
+                    time.sleep(0.05)
+            return one.usage()["idle_ms"]
+        assert wait_until(lambda: idle_after_a_second(reads=True) < 500)
+        assert wait_until(lambda: idle_after_a_second(reads=False) > 900)
+    assert wait_until(lambda: settled(one))
+
+
 # ---- anybox forward ---------------------------------------------------------
 
 
