@@ -62,7 +62,7 @@ class Sandbox:
     def __init__(self, platform, order):
         self.platform, self.order = platform, order
         self.id = str(uuid.uuid4())
-        self.state = "Running"
+        self.state, self.reason = "Running", "CONTAINER_RUNNING"
         self.created = datetime.now(timezone.utc)
         timeout = order.get("timeout")
         self.expires = self.created + timedelta(seconds=timeout) if timeout else None
@@ -79,7 +79,7 @@ class Sandbox:
         self.lock = threading.Lock()
 
     def shown(self):
-        out = {"id": self.id, "status": {"state": self.state, "reason": "CONTAINER_RUNNING"},
+        out = {"id": self.id, "status": {"state": self.state, "reason": self.reason},
                "metadata": self.metadata, "entrypoint": self.order.get("entrypoint"), "createdAt": stamp(self.created)}
         if self.order.get("image"):
             out["image"] = {"uri": self.order["image"]["uri"]}
@@ -1017,6 +1017,11 @@ class Platform:
         if self.sandboxes.pop(sandbox.id, None):
             sandbox.state = "Terminated"
             sandbox.destroy()
+
+    def kill(self, sandbox):
+        """Its first process ended: it stays, and can only be deleted."""
+        sandbox.stop_pod()
+        sandbox.state, sandbox.reason = "Failed", "CONTAINER_EXITED_ERROR"
 
     def stop(self):
         self.server.stop()

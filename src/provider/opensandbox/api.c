@@ -14,6 +14,7 @@
 
 #define PAGE_SIZE 200 /* the most that the server gives */
 #define PAGES_MAX 500
+#define MIB_MAX   (INT64_MAX >> 20)
 
 enum box_state osb_state(struct str state)
 {
@@ -34,6 +35,16 @@ enum box_state osb_state(struct str state)
         }
     }
     return BOX_UNKNOWN;
+}
+
+struct str osb_why(const struct osb_sandbox *s)
+{
+    struct str why = s->message.len > 0 ? s->message : s->reason;
+
+    while (str_ends(why, S("."))) {
+        why.len--;
+    }
+    return why;
 }
 
 /* ---- what went wrong -------------------------------------------------------------------------- */
@@ -168,6 +179,20 @@ int osb_away(const struct osb_provider *p, struct err *e)
 
 /* ---- one exchange ------------------------------------------------------------------------------ */
 
+static int64_t silence_ms(const struct osb_provider *p, const struct osb_call *call)
+{
+    return call->silence_ms > 0 ? call->silence_ms : (int64_t)p->request_s * 1000;
+}
+
+static int fail_slow(const struct osb_provider *p, const struct osb_call *call, struct err *e)
+{
+    return err_set(e, ERR_UNREACHABLE, "the OpenSandbox server at %s did not %s within %lld s%s",
+                   p->base, call->doing, (long long)silence_ms(p, call) / 1000,
+                   call->silence_ms > 0 ? ": it may still be fetching the image; try again, or set "
+                                          "opensandbox.create_timeout to more"
+                                        : "");
+}
+
 /* A gateway before the server that lost patience answers in words of its own, and the server goes on. */
 static void note_failure(const struct osb_call *call, const struct web_resp *r)
 {
@@ -191,7 +216,7 @@ int osb_ask(struct osb_provider *p, const struct ctx *ctx, const struct osb_call
 
     id_hex(request_id, 16);
     req.url = arena_printf(ctx->arena, "%s%.*s", p->base, STR_ARG(call->path));
-    req.silence_ms = call->silence_ms > 0 ? call->silence_ms : (int64_t)p->request_s * 1000;
+    req.silence_ms = silence_ms(p, call);
     req.headers[req.n_headers++] = arena_printf(ctx->arena, "X-Request-ID: %s", request_id);
     if (p->api_key[0] != '\0') {
         req.headers[req.n_headers++] =
@@ -202,7 +227,7 @@ int osb_ask(struct osb_provider *p, const struct ctx *ctx, const struct osb_call
         if (call->may_act != NULL) {
             *call->may_act = !resp.not_sent;
         }
-        return osb_away(p, e);
+        return resp.silent ? fail_slow(p, call, e) : osb_away(p, e);
     }
     if (resp.status == 404 && call->is_tolerant) {
         return 0;
@@ -256,12 +281,12 @@ static int64_t parse_time(struct str text)
     return (int64_t)timegm(&tm) - (int64_t)sign * (hours * 3600 + minutes * 60);
 }
 
-static int64_t tag_number(const json_t *tags, const char *key)
+static int64_t tag_number(const json_t *tags, const char *key, int64_t max)
 {
     struct err ignored;
     int64_t n = 0;
 
-    return str_to_i64(js_str(js_get(tags, key)), 0, INT64_MAX, &n, &ignored) == 0 ? n : 0;
+    return str_to_i64(js_str(js_get(tags, key)), 0, max, &n, &ignored) == 0 ? n : 0;
 }
 
 static struct str kept(struct arena *a, const json_t *v, const char *key)
@@ -285,8 +310,12 @@ static int read_sandbox(const json_t *v, struct arena *a, struct osb_sandbox *ou
         .name = kept(a, tags, TAG_NAME),
         .created_s = parse_time(js_str(js_get(v, "createdAt"))),
         .expires_s = parse_time(js_str(js_get(v, "expiresAt"))),
-        .ttl_s = tag_number(tags, TAG_TTL),
-        .end_s = tag_number(tags, TAG_LIFE),
+        .ttl_s = tag_number(tags, TAG_TTL, INT32_MAX),
+        .end_s = tag_number(tags, TAG_LIFE, INT64_MAX),
+        .memory_mib = tag_number(tags, TAG_MEMORY, MIB_MAX),
+        .cpu_millis = tag_number(tags, TAG_CPU, INT32_MAX),
+        .network =
+            str_eq(js_str(js_get(tags, TAG_NETWORK)), S("none")) ? NETWORK_NONE : NETWORK_INTERNET,
     };
     if (out->id.len == 0 || out->id.len > 64) {
         return err_set(e, ERR_PROTOCOL, "the server tells of a sandbox without an id");

@@ -187,13 +187,15 @@ static void fill(const struct osb_provider *p, const struct ctx *ctx, const stru
         .tier = S("opensandbox"),
         .host = arena_str(ctx->arena, host),
         .image = s->image,
-        .network = NETWORK_INTERNET,
+        .network = s->network,
         .created_at = s->created_s,
         .expires_at = s->expires_s,
-        .limits = {.idle_s = s->end_s == 0 ? (int32_t)s->ttl_s : 0},
+        .limits = {.idle_s = s->end_s == 0 ? (int32_t)s->ttl_s : 0,
+                   .memory_bytes = s->memory_mib << 20,
+                   .cpu_millis = (int32_t)s->cpu_millis},
     };
     if (out->state == BOX_GONE) {
-        struct str why = s->message.len > 0 ? s->message : s->reason;
+        struct str why = osb_why(s);
 
         out->ended = why.len > 0 ? why : S("the platform has ended it");
     }
@@ -259,6 +261,9 @@ int osb_info(struct box *b, const struct ctx *ctx, struct box_info *out, struct 
     }
     osb_note(own, &s);
     fill(p, ctx, &s, out);
+    if (out->state == BOX_GONE) {
+        osb_bury(p, &s);
+    }
     add_place(own, ctx, out);
     return 0;
 }

@@ -86,6 +86,17 @@ static json_t *entrypoint_of(const struct osb_provider *p)
     return list;
 }
 
+/* Whole units only: others are silently no limit. */
+static int64_t mib_of(const struct limits *l)
+{
+    return (l->memory_bytes + 1048575) >> 20;
+}
+
+static bool is_shut(const struct box_spec *spec)
+{
+    return spec->network_said && spec->network == NETWORK_NONE;
+}
+
 static json_t *limits_of(const struct limits *l)
 {
     json_t *o = json_object();
@@ -96,9 +107,7 @@ static json_t *limits_of(const struct limits *l)
         put(o, "cpu", str_from(text));
     }
     if (l->memory_bytes > 0) {
-        /* Whole units only: others are silently no limit. */
-        (void)snprintf(text, sizeof(text), "%lldMi",
-                       (long long)((l->memory_bytes + 1048575) >> 20));
+        (void)snprintf(text, sizeof(text), "%lldMi", (long long)mib_of(l));
         put(o, "memory", str_from(text));
     }
     return o;
@@ -132,6 +141,15 @@ static json_t *tags_of(const struct osb_provider *p, const struct box_spec *spec
     put(o, TAG_NAME, label(spec->name));
     put_number(o, TAG_TTL, life->ttl_s);
     put_number(o, TAG_LIFE, life->end_s);
+    if (spec->limits.memory_bytes > 0) {
+        put_number(o, TAG_MEMORY, mib_of(&spec->limits));
+    }
+    if (spec->limits.cpu_millis > 0) {
+        put_number(o, TAG_CPU, spec->limits.cpu_millis);
+    }
+    if (spec->n_egress == 0 && is_shut(spec)) {
+        put(o, TAG_NETWORK, S("none"));
+    }
     return o;
 }
 
@@ -167,7 +185,7 @@ static json_t *order_of(struct osb_provider *p, const struct box_spec *spec,
     (void)json_object_set_new(o, "timeout", json_integer(life->first_s));
     (void)json_object_set_new(o, "env", env_of(p, spec));
     (void)json_object_set_new(o, "metadata", tags_of(p, spec, life));
-    if (spec->n_egress > 0 || (spec->network_said && spec->network == NETWORK_NONE)) {
+    if (spec->n_egress > 0 || is_shut(spec)) {
         (void)json_object_set_new(o, "networkPolicy", policy_of(spec));
     }
     if (spec->volumes.len > 0) {
@@ -204,6 +222,11 @@ struct lost {
 static void keep_lost(struct osb_provider *p, const struct lost *one)
 {
     LOCKED(&p->lock);
+    for (size_t i = 0; i < p->n_lost; i++) {
+        if (strcmp(p->lost[i].own_id, one->own_id) == 0) {
+            return;
+        }
+    }
     p->lost = xrealloc(p->lost, p->n_lost + 1, sizeof(*p->lost));
     p->lost[p->n_lost++] = *one;
 }
@@ -217,7 +240,27 @@ static struct lost *take_lost(struct osb_provider *p, size_t *n)
     return take(p->lost);
 }
 
-/* The platform ends what is over, and leaves nothing. */
+static void look_for(struct osb_provider *p, struct str own_id)
+{
+    struct lost lost = {.until_ms = clock_mono_ms() + LOST_MS};
+
+    (void)snprintf(lost.own_id, sizeof(lost.own_id), "%.*s", STR_ARG(own_id));
+    keep_lost(p, &lost);
+}
+
+/* Not what merely failed at something, such as a pause. */
+void osb_bury(struct osb_provider *p, const struct osb_sandbox *s)
+{
+    bool is_over =
+        str_eq(s->state, S("Terminated")) || str_eq(s->reason, S("CONTAINER_EXITED_ERROR"));
+    struct err ignored;
+
+    if (is_over && s->own_id.len == 32 && osb_know_secret(p, &ignored) == 0 &&
+        str_eq(s->owner, str_from(p->owner))) {
+        look_for(p, s->own_id);
+    }
+}
+
 int osb_sweep(struct provider *provider, const struct ctx *ctx, struct err *e)
 {
     struct osb_provider *p = osb_of(provider);
@@ -243,7 +286,6 @@ static void remove_lost(struct osb_provider *p, const struct ctx *ctx, struct st
 {
     struct ctx own = {.arena = ctx->arena, .deadline_ms = clock_mono_ms() + REMOVE_MS};
     struct removal r = {.provider = p, .ctx = &own};
-    struct lost lost = {.until_ms = clock_mono_ms() + LOST_MS};
     struct err ignored;
 
     while (clock_mono_ms() < own.deadline_ms) {
@@ -256,8 +298,7 @@ static void remove_lost(struct osb_provider *p, const struct ctx *ctx, struct st
             break;
         }
     }
-    (void)snprintf(lost.own_id, sizeof(lost.own_id), "%.*s", STR_ARG(own_id));
-    keep_lost(p, &lost);
+    look_for(p, own_id);
 }
 
 static void remember_made(struct osb_provider *p, struct str id)

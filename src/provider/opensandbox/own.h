@@ -20,6 +20,10 @@
 #define TAG_NAME  "anybox-name"
 #define TAG_LIFE  "anybox-life" /* "none", or the unix second at which it ends in any case */
 #define TAG_TTL   "anybox-ttl"  /* seconds that it lives without use */
+/* What was ordered, of which the platform does not tell: MiB, thousandths of a processor, and "none". */
+#define TAG_MEMORY  "anybox-memory"
+#define TAG_CPU     "anybox-cpu"
+#define TAG_NETWORK "anybox-network"
 
 struct osb_provider {
     struct provider provider;
@@ -36,7 +40,7 @@ struct osb_provider {
     char owner[17];   /* with it */
     struct str *made; /* platform ids, with delete_at_exit; guarded by lock */
     size_t n_made;
-    struct lost *lost; /* make.c: creates that may still come to something; guarded by lock */
+    struct lost *lost; /* make.c: what a sweep is to look for; guarded by lock */
     size_t n_lost;
     struct shelf *shelf; /* list.c: what was listed a moment ago; guarded by lock */
     bool is_filling;     /* list.c: somebody fetches another shelf; guarded by lock */
@@ -88,9 +92,13 @@ struct osb_sandbox {
     struct str own_id, owner, name;
     int64_t created_s, expires_s; /* 0: never */
     int64_t ttl_s, end_s;         /* our tags */
+    int64_t memory_mib, cpu_millis;
+    enum network network;
 };
 
 enum box_state osb_state(struct str state);
+/* Why it ended, as a part of a sentence; or empty. */
+struct str osb_why(const struct osb_sandbox *s);
 /* The sentence for an answer that is no success. Returns -1. */
 int osb_fail(const char *doing, const struct web_resp *r, struct err *e);
 /* "cannot reach the OpenSandbox server at ...": the sentence around what libcurl said. */
@@ -209,6 +217,9 @@ void osb_ports_free(struct osb_provider *p);
 struct box *osb_make(struct provider *p, const struct ctx *ctx, const struct box_spec *spec,
                      struct err *e);
 int osb_sweep(struct provider *p, const struct ctx *ctx, struct err *e);
+/* One that was seen to have ended: the platform keeps what is left of it until its time is over, the next
+ * sweep does not. */
+void osb_bury(struct osb_provider *p, const struct osb_sandbox *s);
 int osb_destroy(struct box *b, const struct ctx *ctx, struct err *e);
 int osb_extend(struct box *b, const struct ctx *ctx, int32_t lifetime_s, struct err *e);
 int osb_list(struct provider *p, const struct ctx *ctx, box_info_fn *each, void *arg,

@@ -147,8 +147,11 @@ void osb_use(struct osb_box *b, const struct ctx *ctx)
 
 static int fail_ended(const struct osb_sandbox *s, struct err *e)
 {
-    struct str why = s->message.len > 0 ? s->message : s->reason;
+    struct str why = osb_why(s);
 
+    if (s->expires_s > 0 && clock_wall_ms() / 1000 >= s->expires_s - 1) {
+        return err_set(e, ERR_GONE, "it has ended: its time to live was over");
+    }
     return err_set(e, ERR_GONE,
                    "it has ended: the platform says %.*s%s%.*s; make another with create_sandbox",
                    STR_ARG(s->state), why.len > 0 ? ", " : "", STR_ARG(str_head(why, 200)));
@@ -165,7 +168,7 @@ static int look_at_state(struct osb_box *b, const struct ctx *ctx, struct str id
     }
     osb_note(b, &s);
     switch (osb_state(s.state)) {
-    case BOX_GONE: return fail_ended(&s, e);
+    case BOX_GONE: osb_bury(p, &s); return fail_ended(&s, e);
     case BOX_PAUSED:
         /* Somebody else may have resumed it in between. */
         return osb_resume(p, ctx, id, e) < 0 && e->kind != ERR_INVALID ? -1 : 1;
