@@ -127,6 +127,15 @@ int etc_make(const struct spec *spec, struct err *e)
     return 0;
 }
 
+static int put_name(const struct spec *spec, const char *path, struct str text, struct err *e)
+{
+    if (!spec->shared_root) {
+        return make(path, text, e);
+    }
+    int fd own_fd = open(path, O_WRONLY | O_CLOEXEC);
+    return fd < 0 ? err_sys(e, errno, "open %s", path) : fd_write_all(fd, text, e);
+}
+
 int etc_name(const struct spec *spec, struct err *e)
 {
     struct buf text own_buf = {0};
@@ -134,11 +143,11 @@ int etc_name(const struct spec *spec, struct err *e)
     buf_init(&text, 512 + spec->hosts.len);
     buf_addf(&text, "127.0.0.1 localhost %s\n::1 localhost ip6-localhost\n", spec->hostname);
     buf_add(&text, spec->hosts);
-    if (clear(spec, "/etc/hosts", e) < 0 || make("/etc/hosts", buf_str(&text), e) < 0 ||
+    if (clear(spec, "/etc/hosts", e) < 0 || put_name(spec, "/etc/hosts", buf_str(&text), e) < 0 ||
         clear(spec, "/etc/hostname", e) < 0) {
         return -1;
     }
     buf_clear(&text);
     buf_addf(&text, "%s\n", spec->hostname);
-    return make("/etc/hostname", buf_str(&text), e);
+    return put_name(spec, "/etc/hostname", buf_str(&text), e);
 }

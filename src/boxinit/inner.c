@@ -36,7 +36,7 @@ static int raise_loopback(struct err *e)
 /* What there is of the outer process. */
 struct outside {
     int go, net_made;
-    int tree; /* of an image; -1: none came */
+    int tree; /* of an image, or the whole root (skeleton.h); -1: none came */
 };
 
 static bool may_go_on(int go)
@@ -146,8 +146,9 @@ void box_init(const struct spec *spec, struct box_fds fds, int go, int net_made)
     if (!image_receive(go, &from.tree)) {
         _exit(1);
     }
+    own.shared_root = from.tree >= 0 && own.image == NULL;
     arena_init(&a, 64u << 20);
-    if (set_up(spec, &fds, &from, &e) < 0 || become_init(&own, &fds, &a, &server, &e) < 0) {
+    if (set_up(&own, &fds, &from, &e) < 0 || become_init(&own, &fds, &a, &server, &e) < 0) {
         box_say_failed(SETUP_INSIDE, &e);
         _exit(1);
     }

@@ -5,13 +5,13 @@
  * a server starts "boxinit maker" once, before its first plain box, and sends it a message
  * for each: the spec, and with it the descriptors that the outer process would have got. For
  * every message the maker opens the host's side, clones PID 1 into its namespaces, writes
- * the maps, says on the box's control that it is born and forgets all of it. What takes
- * long, the joining of cgroups above all, is done by the new process, so that messages do not
- * wait for each other.
+ * the maps, says on the box's control that it is born, hands it a root where one can be shared
+ * (skeleton.c), and forgets all of it. What takes long, the joining of cgroups above all, is
+ * done by the new process, so that messages do not wait for each other.
  *
  * It holds nothing of the server or its client: stdin, stdout and stderr are /dev/null, and
- * between two messages descriptor MAKER_FD is the only other one. Boxes do not get each
- * other's, for they are closed before the next message is read. A spec that is bad is
+ * between two messages MAKER_FD and the skeleton are the only other descriptors. Boxes do not
+ * get each other's, for they are closed before the next message is read. A spec that is bad is
  * answered on the control that came with it. When the server is gone the maker ends: boxes
  * that have had their order live on, others see the end of their own control.
  *
@@ -35,6 +35,8 @@
 #include "boxinit/copy.h"
 #include "boxinit/host.h"
 #include "boxinit/ids.h"
+#include "boxinit/image.h"
+#include "boxinit/skeleton.h"
 
 #define FDS_MAX (KEEP_FD - MAKER_FD)
 
@@ -141,8 +143,8 @@ static int start(const struct spec *spec, const struct box_fds *fds, struct host
     return go[1];
 }
 
-static int make(const struct job *job, struct box_fds *fds, struct host_groups *groups,
-                enum setup_step *step, struct err *e)
+static int make(const struct job *job, struct skeleton *skeleton, struct box_fds *fds,
+                struct host_groups *groups, enum setup_step *step, struct err *e)
 {
     struct arena a own_arena = {0};
     struct spec spec;
@@ -150,8 +152,11 @@ static int make(const struct job *job, struct box_fds *fds, struct host_groups *
 
     arena_init(&a, 64u << 20);
     if (spec_parse_frame((struct str){job->bytes, job->len}, &a, &spec, e) < 0 ||
-        check_plain(&spec, job, e) < 0 || host_open(&spec, fds, e) < 0 ||
-        host_open_groups(&spec, true, groups, e) < 0) {
+        check_plain(&spec, job, e) < 0) {
+        return -1;
+    }
+    skeleton_prepare(skeleton, &spec);
+    if (host_open(&spec, fds, e) < 0 || host_open_groups(&spec, true, groups, e) < 0) {
         return -1;
     }
     *step = SETUP_NAMESPACES;
@@ -164,18 +169,22 @@ static int make(const struct job *job, struct box_fds *fds, struct host_groups *
         return -1;
     }
     *step = SETUP_OTHER;
-    return box_say_born(pid, e) < 0 ? -1 : fd_write_all(go, S("g"), e);
+    if (box_say_born(pid, e) < 0) {
+        return -1;
+    }
+    int tree own_fd = skeleton_clone(skeleton, &spec, pid);
+    return tree >= 0 ? image_send(go, tree, e) : fd_write_all(go, S("g"), e);
 }
 
 /* PID 1 that has not got its word to go on ends when `go` is closed. */
-static void serve(const struct job *job)
+static void serve(const struct job *job, struct skeleton *skeleton)
 {
     struct box_fds fds = BOX_NO_FDS;
     struct host_groups groups = HOST_NO_GROUPS;
     enum setup_step step = SETUP_OTHER;
     struct err e;
 
-    if (make(job, &fds, &groups, &step, &e) < 0) {
+    if (make(job, skeleton, &fds, &groups, &step, &e) < 0) {
         box_say_failed(step, &e);
     }
     host_close(&fds);
@@ -185,9 +194,11 @@ static void serve(const struct job *job)
 int maker_run(void)
 {
     struct job *job = make_room();
+    struct skeleton skeleton;
     struct err e;
     int got;
 
+    skeleton_init(&skeleton);
     if (job == NULL || host_reset_process(&e) < 0 ||
         (geteuid() != 0 && copy_run("maker", &e) < 0) || close_range(MAKER_FD + 1, ~0u, 0) < 0 ||
         fcntl(MAKER_FD, F_SETFD, FD_CLOEXEC) < 0) {
@@ -197,11 +208,12 @@ int maker_run(void)
     for (;;) {
         got = receive(job, &e);
         if (got == 0) {
+            skeleton_end(&skeleton);
             return 0;
         }
         if (got > 0) {
-            serve(job);
+            serve(job, &skeleton);
         }
-        (void)close_range(MAKER_FD + 1, ~0u, 0);
+        skeleton_close_others(&skeleton, MAKER_FD + 1);
     }
 }

@@ -9,7 +9,9 @@
  * All that can be written lies in the same tmpfs, whose size is the disk limit: /tmp,
  * /home/user, /workspace and so on are mounts of their own, which stay writable. It is seen
  * nowhere as a whole and goes when the mount namespace goes. With an image the root is an
- * overlay, and they are folders of the tmpfs that are shown there.
+ * overlay, and they are folders of the tmpfs that are shown there. So they are where the root is
+ * shared with other boxes (skeleton.c): that is made by the same functions, but nothing can be
+ * made in it any more. What names the box is two files of its own tmpfs then, shown in /etc.
  *
  * Many boxes may rest side by side, so each inode and each file system counts. A file
  * system costs every box of the machine a little: the kernel keeps a table of all of them
@@ -25,6 +27,7 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -38,6 +41,7 @@
 #include "boxinit/bind.h"
 #include "boxinit/etc.h"
 #include "boxinit/image.h"
+#include "boxinit/procfs.h"
 
 #define BLOCK   4096
 #define INO_MIN 16384
@@ -84,6 +88,12 @@ static int make_link(const char *to, const char *path, struct err *e)
     return 0;
 }
 
+/* Nothing can be made in a shared root: a folder that every box has does as well. */
+static const char *apart_of(const struct spec *spec)
+{
+    return spec->shared_root ? "/mnt" : ROOTFS_APART;
+}
+
 /* /dev and /proc are the mount points: they are there on every host, and nothing below them
  * is looked for meanwhile. The moves uncover them again. */
 static int enter_new_root(struct err *e)
@@ -111,15 +121,62 @@ static int enter_new_root(struct err *e)
     return 0;
 }
 
+/* The same, with a root that was built by another and has nothing of the host's tree. */
+static int enter_shared_root(int tree, struct err *e)
+{
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+        return err_sys(e, errno, "make the mounts private");
+    }
+    if (move_mount(tree, "", AT_FDCWD, "/proc", MOVE_MOUNT_F_EMPTY_PATH) < 0) {
+        return err_sys(e, errno, "mount the shared root");
+    }
+    if (mount("tmpfs", "/proc/mnt", "tmpfs", MS_NOSUID | MS_NODEV, ROOTFS_SPACE) < 0) {
+        return err_sys(e, errno, "mount a tmpfs");
+    }
+    if (make_dir("/proc/mnt/host", 0700, e) < 0) {
+        return -1;
+    }
+    if (syscall(SYS_pivot_root, "/proc", "/proc/mnt/host") < 0) {
+        return err_sys(e, errno, "change the root");
+    }
+    return chdir("/") < 0 ? err_sys(e, errno, "enter the new root") : 0;
+}
+
+/* What is shared is built by the machine's root, who gets everywhere: the host's paths are
+ * looked up as any box would, that others may pass. */
+static void look_as_box(const struct spec *spec, bool on)
+{
+    int errnum = errno;
+
+    if (spec->shared_root) {
+        (void)setfsgid(on ? spec->first_gid : 0);
+        (void)setfsuid(on ? spec->first_uid : 0);
+    }
+    errno = errnum;
+}
+
+/* The calls themselves do not tell. */
+static bool can_look_as_box(const struct spec *spec)
+{
+    look_as_box(spec, true);
+    bool can =
+        setfsuid((uid_t)-1) == (int)spec->first_uid && setfsgid((gid_t)-1) == (int)spec->first_gid;
+    look_as_box(spec, false);
+    return can;
+}
+
 /* -1 with errno: not there, or not to be reached. */
-static int open_on_host(int host, const char *path)
+static int open_on_host(const struct spec *spec, int host, const char *path)
 {
     struct open_how how = {
         .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
         .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
     };
 
-    return (int)syscall(SYS_openat2, host, path, &how, sizeof(how));
+    look_as_box(spec, true);
+    int fd = (int)syscall(SYS_openat2, host, path, &how, sizeof(how));
+    look_as_box(spec, false);
+    return fd;
 }
 
 /* The folders above, which are mostly there. */
@@ -137,10 +194,10 @@ static int make_parents(const char *path, struct err *e)
 
 /* One entry of the host at the same place in the box, read-only; a link is made again
  * as a link. What is not there is left out. */
-static int show_host_path(int host, const char *path, struct err *e)
+static int show_host_path(const struct spec *spec, int host, const char *path, struct err *e)
 {
     struct stat is;
-    int from own_fd = open_on_host(host, path);
+    int from own_fd = open_on_host(spec, host, path);
 
     if (from < 0) {
         return errno == ENOSYS ? err_set(e, ERR_UNSUPPORTED, "this kernel is older than 5.6") : 0;
@@ -197,8 +254,9 @@ static int make_place(const char *folder, const char *name, const struct stat *i
 
 /* One name of the current folder, which is the host's, in the same folder of the box. That
  * is a mount by itself, and is protected as a whole when all is there: a bind of its own
- * costs a third of bind_tree(). */
-static int show_here(const char *folder, const char *name, struct err *e)
+ * costs a third of bind_tree(). In a shared root it is no mount: only the root of that can get
+ * other owners. */
+static int show_here(const struct spec *spec, const char *folder, const char *name, struct err *e)
 {
     char path[PATH_MAX_BYTES + 8];
     struct stat is;
@@ -215,22 +273,25 @@ static int show_here(const char *folder, const char *name, struct err *e)
     if (mount(name, path, NULL, MS_BIND | MS_REC, NULL) < 0) {
         return err_sys(e, errno, "bind %s", path);
     }
-    return 0;
+    return spec->shared_root ? bind_protect(path, BIND_RDONLY | BIND_NODEV, e) : 0;
 }
 
 /* The host's folder becomes the current one. */
-static int enter_on_host(int host, const char *folder, struct err *e)
+static int enter_on_host(const struct spec *spec, int host, const char *folder, struct err *e)
 {
     struct open_how how = {
         .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
         .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
     };
-    int dir own_fd = (int)syscall(SYS_openat2, host, folder, &how, sizeof(how));
 
-    if (dir < 0 && errno == ENOSYS) {
+    look_as_box(spec, true);
+    int dir own_fd = (int)syscall(SYS_openat2, host, folder, &how, sizeof(how));
+    int rc = dir < 0 ? -1 : fchdir(dir);
+    look_as_box(spec, false);
+    if (rc < 0 && errno == ENOSYS) {
         return err_set(e, ERR_UNSUPPORTED, "this kernel is older than 5.6");
     }
-    if (dir < 0 || fchdir(dir) < 0) {
+    if (rc < 0) {
         return err_sys(e, errno, "enter the host's %s", folder);
     }
     return 0;
@@ -238,10 +299,10 @@ static int enter_on_host(int host, const char *folder, struct err *e)
 
 static int show_etc(const struct spec *spec, int host, struct err *e)
 {
-    if (enter_on_host(host, "/etc", e) < 0) {
+    if (enter_on_host(spec, host, "/etc", e) < 0) {
         return -1;
     }
-    if (mount("/etc", "/etc", NULL, MS_BIND, NULL) < 0) {
+    if (!spec->shared_root && mount("/etc", "/etc", NULL, MS_BIND, NULL) < 0) {
         return err_sys(e, errno, "mount /etc");
     }
     if (make_file("/etc/" BLANK, e) < 0) {
@@ -252,8 +313,8 @@ static int show_etc(const struct spec *spec, int host, struct err *e)
         char path[PATH_MAX_BYTES + 8];
 
         (void)snprintf(path, sizeof(path), "/etc/%s", name);
-        if ((strchr(name, '/') == NULL ? show_here("/etc", name, e)
-                                       : show_host_path(host, path, e)) < 0) {
+        if ((strchr(name, '/') == NULL ? show_here(spec, "/etc", name, e)
+                                       : show_host_path(spec, host, path, e)) < 0) {
             return -1;
         }
     }
@@ -269,7 +330,7 @@ static int show_etc(const struct spec *spec, int host, struct err *e)
 static int show_host_paths(const struct spec *spec, int host, struct err *e)
 {
     for (size_t i = 0; i < spec->n_ro_binds; i++) {
-        if (show_host_path(host, spec->ro_binds[i], e) < 0) {
+        if (show_host_path(spec, host, spec->ro_binds[i], e) < 0) {
             return -1;
         }
     }
@@ -297,15 +358,16 @@ struct writable {
     bool payload; /* belongs to the payload, else to the box's root */
 };
 
-/* The root itself is in the tmpfs, but for that of an image: then the folder is shown where it
- * is. */
+/* The root itself is in the tmpfs, but for that of an image and a shared one: then the folder
+ * is shown where it is. */
 static int show_writable(const struct spec *spec, const struct writable *w, struct err *e)
 {
     char apart[64];
-    const char *path = spec->image != NULL ? apart : w->at;
+    const char *path = spec->image != NULL || spec->shared_root ? apart : w->at;
 
-    (void)snprintf(apart, sizeof(apart), ROOTFS_APART "/%s", w->name);
-    if (make_dir(w->at, 0755, e) < 0 || (path == apart && make_dir(path, 0700, e) < 0)) {
+    (void)snprintf(apart, sizeof(apart), "%s/%s", apart_of(spec), w->name);
+    if ((!spec->shared_root && make_dir(w->at, 0755, e) < 0) ||
+        (path == apart && make_dir(path, 0700, e) < 0)) {
         return -1;
     }
     if (w->payload && !spec_shares_uid(spec) && chown(path, BOX_UID, BOX_UID) < 0) {
@@ -320,22 +382,74 @@ static int show_writable(const struct spec *spec, const struct writable *w, stru
     return 0;
 }
 
+static const struct writable writables[] = {
+    {"tmp", "/tmp", 01777, false},   {"vartmp", "/var/tmp", 01777, false},
+    {"home", BOX_HOME, 0755, true},  {"work", BOX_WORK_DIR, 0755, true},
+    {"run", "/run", 0755, true},     {"shm", "/dev/shm", 01777, false},
+    {"kept", KEPT_DIR, 0755, false},
+};
+
+static int show_writables(const struct spec *spec, struct err *e)
+{
+    for (size_t i = 0; i < COUNTOF(writables); i++) {
+        if (show_writable(spec, &writables[i], e) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 static int make_writable(const struct spec *spec, struct err *e)
 {
-    static const struct writable places[] = {
-        {"tmp", "/tmp", 01777, false},   {"vartmp", "/var/tmp", 01777, false},
-        {"home", BOX_HOME, 0755, true},  {"work", BOX_WORK_DIR, 0755, true},
-        {"run", "/run", 0755, true},     {"shm", "/dev/shm", 01777, false},
-        {"kept", KEPT_DIR, 0755, false},
-    };
+    return show_writables(spec, e) < 0 ? -1 : make_link("/run", "/var/run", e);
+}
 
-    for (size_t i = 0; i < COUNTOF(places); i++) {
-        if (show_writable(spec, &places[i], e) < 0) {
+/* ---- what a shared root holds places for ----------------------------------------------- */
+
+static const char *const own_names[][2] = {{"hosts", "/etc/hosts"}, {"hostname", "/etc/hostname"}};
+
+static int make_places_for_own(struct err *e)
+{
+    for (size_t i = 0; i < COUNTOF(writables); i++) {
+        if (make_dir(writables[i].at, 0755, e) < 0) {
+            return -1;
+        }
+    }
+    for (size_t i = 0; i < COUNTOF(own_names); i++) {
+        if (make_file(own_names[i][1], e) < 0) {
             return -1;
         }
     }
     return make_link("/run", "/var/run", e);
 }
+
+static int show_own_names(const struct spec *spec, struct err *e)
+{
+    char path[64];
+
+    for (size_t i = 0; i < COUNTOF(own_names); i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", apart_of(spec), own_names[i][0]);
+        if (make_file(path, e) < 0) {
+            return -1;
+        }
+        if (mount(path, own_names[i][1], NULL, MS_BIND, NULL) < 0) {
+            return err_sys(e, errno, "mount %s", own_names[i][1]);
+        }
+    }
+    return 0;
+}
+
+static int fix_own_names(struct err *e)
+{
+    for (size_t i = 0; i < COUNTOF(own_names); i++) {
+        if (bind_protect(own_names[i][1], BIND_RDONLY | BIND_NODEV, e) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* ---- devices ------------------------------------------------------------- */
 
 /* With the host's /dev as the current folder. */
 static int show_device(const char *name, struct err *e)
@@ -359,7 +473,7 @@ static int show_device(const char *name, struct err *e)
     return bind_protect(path, BIND_RDONLY | BIND_NOEXEC, e);
 }
 
-static int make_dev(int host, struct err *e)
+static int make_dev(const struct spec *spec, int host, struct err *e)
 {
     static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};
     static const char *const links[][2] = {
@@ -368,7 +482,7 @@ static int make_dev(int host, struct err *e)
         {"pts/ptmx", "/dev/ptmx"},
     };
 
-    if (enter_on_host(host, "/dev", e) < 0 || make_file("/dev/" BLANK, e) < 0) {
+    if (enter_on_host(spec, host, "/dev", e) < 0 || make_file("/dev/" BLANK, e) < 0) {
         return -1;
     }
     for (size_t i = 0; i < COUNTOF(devices); i++) {
@@ -387,9 +501,11 @@ static int make_dev(int host, struct err *e)
             return -1;
         }
     }
-    if (make_dir("/dev/pts", 0755, e) < 0) {
-        return -1;
-    }
+    return make_dir("/dev/pts", 0755, e);
+}
+
+static int mount_terminals(struct err *e)
+{
     if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
               "newinstance,ptmxmode=0666,mode=620,max=128") < 0) {
         return err_sys(e, errno, "mount /dev/pts");
@@ -397,135 +513,9 @@ static int make_dev(int host, struct err *e)
     return 0;
 }
 
-/* What was looked up in a /proc stays in the kernel's memory as long as that: so it is done in
- * a second one, which goes with /.apart. */
-#define LOOKED_AT ROOTFS_APART "/proc"
-
-/* Some things are counted for the user who made a namespace, here too: in every box
- * of root for root, who would find none left. So a box has a share of its own. And even
- * without the filter there would be no namespaces inside. What this kernel does not know
- * is left out. */
-static void limit_shared(void)
+static int leave_host(const char *apart, bool made, struct err *e)
 {
-    static const char *const limits[][2] = {
-        {"max_inotify_instances", "16"}, {"max_inotify_watches", "8192"},
-        {"max_user_namespaces", "0"},    {"max_mnt_namespaces", "0"},
-        {"max_pid_namespaces", "0"},     {"max_net_namespaces", "0"},
-        {"max_ipc_namespaces", "0"},     {"max_uts_namespaces", "0"},
-        {"max_cgroup_namespaces", "0"},  {"max_time_namespaces", "0"},
-    };
-
-    int user own_fd = open(LOOKED_AT "/sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-    for (size_t i = 0; i < COUNTOF(limits); i++) {
-        int fd own_fd = openat(user, limits[i][0], O_WRONLY | O_CLOEXEC);
-
-        if (fd >= 0) {
-            (void)!write(fd, limits[i][1], strlen(limits[i][1]));
-        }
-    }
-}
-
-/* Read-only in place: the path is shown over itself. */
-static int protect(const char *path, struct err *e)
-{
-    if (mount(path, path, NULL, MS_BIND, NULL) < 0) {
-        return errno == ENOENT ? 0 : err_sys(e, errno, "protect %s", path);
-    }
-    return bind_protect(path, BIND_RDONLY | BIND_NODEV | BIND_NOEXEC, e);
-}
-
-/* A folder is hidden by an empty one, which all share: a file system for each would take
- * memory of every box. */
-static int mask_folder(const char *path, struct err *e)
-{
-    static const char none[] = ROOTFS_APART "/none";
-
-    if (make_dir(none, 0555, e) < 0) {
-        return -1;
-    }
-    if (mount(none, path, NULL, MS_BIND, NULL) < 0) {
-        return err_sys(e, errno, "hide %s", path);
-    }
-    return bind_protect(path, BIND_RDONLY | BIND_NOEXEC | BIND_NODEV, e);
-}
-
-/* The kernel tells whether it is there, and of which kind. A bind has the flags of what it
- * shows: /dev/null is protected already. */
-static int mask(const char *name, struct err *e)
-{
-    char path[64];
-
-    (void)snprintf(path, sizeof(path), "/proc/%s", name);
-    if (mount("/dev/null", path, NULL, MS_BIND, NULL) == 0) {
-        return 0;
-    }
-    if (errno == ENOTDIR) {
-        return mask_folder(path, e);
-    }
-    return errno == ENOENT ? 0 : err_sys(e, errno, "hide %s", path);
-}
-
-static bool can_read(const char *name)
-{
-    char path[64];
-
-    (void)snprintf(path, sizeof(path), LOOKED_AT "/%s", name);
-    return access(path, R_OK) == 0;
-}
-
-static int mask_all(const struct spec *spec, struct err *e)
-{
-    static const char *const roots[] = {"kpagecount",  "kpageflags", "kpagecgroup",
-                                        "vmallocinfo", "slabinfo",   "pagetypeinfo"};
-    static const char *const hidden[] = {"kcore",   "keys",     "timer_list", "sched_debug",
-                                         "scsi",    "acpi",     "kmsg",       "latency_stats",
-                                         "cmdline", "key-users"};
-
-    for (size_t i = 0; i < COUNTOF(hidden); i++) {
-        if (mask(hidden[i], e) < 0) {
-            return -1;
-        }
-    }
-    /* Root's alone, and root without its capabilities may be who we are: not with a range of
-     * uids, which the host's root is not in. */
-    for (size_t i = 0; spec->uid_mode == UIDS_ONE && i < COUNTOF(roots); i++) {
-        if (can_read(roots[i]) && mask(roots[i], e) < 0) {
-            return -1;
-        }
-    }
-    return 0;
-}
-
-static int mount_proc(const char *at, struct err *e)
-{
-    if (mount("proc", at, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
-        return err_sys(e, errno, "mount /proc");
-    }
-    return 0;
-}
-
-static int make_proc(const struct spec *spec, struct err *e)
-{
-    static const char *const fixed[] = {"/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs",
-                                        "/proc/sysrq-trigger"};
-
-    if (make_dir(LOOKED_AT, 0700, e) < 0 || mount_proc(LOOKED_AT, e) < 0 ||
-        mount_proc("/proc", e) < 0) {
-        return -1;
-    }
-    for (size_t i = 0; i < COUNTOF(fixed); i++) {
-        if (protect(fixed[i], e) < 0) {
-            return -1;
-        }
-    }
-    limit_shared();
-    return mask_all(spec, e);
-}
-
-static int leave_host(struct err *e)
-{
-    if (umount2(ROOTFS_APART, MNT_DETACH) < 0 || rmdir(ROOTFS_APART) < 0) {
+    if (umount2(apart, MNT_DETACH) < 0 || (made && rmdir(apart) < 0)) {
         return err_sys(e, errno, "let go of the host's files");
     }
     if (chdir(BOX_WORK_DIR) < 0) {
@@ -546,6 +536,13 @@ static void link_work(void)
     }
 }
 
+static int open_host(struct err *e)
+{
+    int host = open(ROOTFS_HOST, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    return host < 0 ? err_sys(e, errno, "open the host's root") : host;
+}
+
 /* The host's own system, piece by piece, or nothing of it. */
 static int show_system(const struct spec *spec, int host, struct err *e)
 {
@@ -560,20 +557,54 @@ static int enter(const struct spec *spec, int tree, struct err *e)
     return enter_new_root(e) < 0 ? -1 : make_plain_dirs(e);
 }
 
+int rootfs_build_shared(const struct spec *spec, struct err *e)
+{
+    struct spec shared = *spec;
+
+    shared.shared_root = true;
+    if (!can_look_as_box(&shared)) {
+        return err_set(e, ERR_DENIED, "cannot look at the host's paths as a sandbox would");
+    }
+    if (enter(spec, -1, e) < 0) {
+        return -1;
+    }
+    int host own_fd = open_host(e);
+    if (host < 0 || make_places_for_own(e) < 0 || etc_make(&shared, e) < 0 ||
+        show_system(&shared, host, e) < 0 || make_dev(&shared, host, e) < 0 ||
+        leave_host(ROOTFS_APART, true, e) < 0) {
+        return -1;
+    }
+    link_work();
+    /* The file system itself, not only the mount: no right that can be had in a box undoes it. */
+    if (chdir("/") < 0 ||
+        mount(NULL, "/", NULL, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0) {
+        return err_sys(e, errno, "make the shared root read-only");
+    }
+    return 0;
+}
+
+static int complete_shared(const struct spec *spec, int tree, struct err *e)
+{
+    if (enter_shared_root(tree, e) < 0 || show_writables(spec, e) < 0 ||
+        show_own_names(spec, e) < 0 || mount_terminals(e) < 0 ||
+        procfs_make(spec, apart_of(spec), e) < 0) {
+        return -1;
+    }
+    return leave_host(apart_of(spec), false, e);
+}
+
 int rootfs_build(const struct spec *spec, int tree, struct err *e)
 {
+    if (spec->shared_root) {
+        return complete_shared(spec, tree, e);
+    }
     if (enter(spec, tree, e) < 0) {
         return -1;
     }
-    int host own_fd = open(ROOTFS_HOST, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (host < 0) {
-        return err_sys(e, errno, "open the host's root");
-    }
-    if (make_writable(spec, e) < 0 || etc_make(spec, e) < 0 || show_system(spec, host, e) < 0 ||
-        make_dev(host, e) < 0 || make_proc(spec, e) < 0) {
-        return -1;
-    }
-    if (leave_host(e) < 0) {
+    int host own_fd = open_host(e);
+    if (host < 0 || make_writable(spec, e) < 0 || etc_make(spec, e) < 0 ||
+        show_system(spec, host, e) < 0 || make_dev(spec, host, e) < 0 || mount_terminals(e) < 0 ||
+        procfs_make(spec, apart_of(spec), e) < 0 || leave_host(ROOTFS_APART, true, e) < 0) {
         return -1;
     }
     link_work();
@@ -601,6 +632,9 @@ static int fix(const struct spec *spec, struct err *e)
 {
     const char *all = spec->image != NULL ? "/dev" : "/";
 
+    if (spec->shared_root) {
+        return fix_own_names(e);
+    }
     if (spec->image == NULL && bind_protect("/etc", BIND_RDONLY | BIND_NODEV, e) < 0) {
         return -1;
     }

@@ -41,6 +41,7 @@ struct spec {
     struct str resolv_conf, hosts; /* of the host, then */
     const char *kept_dir;          /* for keep.h */
     const char *home, *work_dir;   /* what "~" and relative paths mean */
+    bool shared_root;              /* which came ready made: skeleton.h */
     /* "boxinit serve": there is no box of ours around the commands, they run as who started
      * us, and no limit is set but that open_files is their soft one again. */
     bool is_plain;

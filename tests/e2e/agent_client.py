@@ -385,6 +385,29 @@ class Agent:
             c.ask(SHUTDOWN)
 
 
+class Maker:
+    """What a server has its plain boxes made by."""
+
+    def __init__(self, prefix=(), without=()):
+        self.to, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+        def place():
+            place_fds([theirs.fileno()])
+            for nr in without:
+                forget_syscall(nr)
+
+        with theirs:
+            self.process = subprocess.Popen([*prefix, BOXINIT, "maker"], preexec_fn=place, close_fds=False, env={},
+                                            stdin=subprocess.DEVNULL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.to.close()
+        assert self.process.wait(60) == 0
+
+
 class Box(Agent):
     """A box with a folder of its own. mode: 0 one uid, 1 a range written by root."""
 
@@ -393,7 +416,7 @@ class Box(Agent):
                  memory_limit=0, pids_limit=0, lifetime_ms=0, idle_ms=0, network=0, first=1_000_000_000,
                  first_gid=None, hostname="box", run_as=None, keep_fd=False, size=65536,
                  prefix=(), chown=None, without=(), raw_spec=None, raw_order=None, image="",
-                 scoped=None):
+                 scoped=None, maker=None):
         root = os.geteuid() == 0
         if image:
             ro_binds, etc_binds = (), ()
@@ -414,10 +437,22 @@ class Box(Agent):
             text(hostname) + names(env) + u64(disk) + u64(memory) + u32(pids) + u32(files) +
             u64(memory_limit) + u32(pids_limit) + u64(lifetime_ms) + u64(idle_ms))
         try:
-            self.start(frame(SPEC, spec), frame(ORDER, order), run_as, list(prefix), without)
+            if maker is not None:
+                self.start_by(maker, frame(SPEC, spec), frame(ORDER, order))
+            else:
+                self.start(frame(SPEC, spec), frame(ORDER, order), run_as, list(prefix), without)
         except BaseException:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
+
+    def start_by(self, maker, spec, order):
+        control, theirs = socket.socketpair()
+        folder = os.open(self.folder, os.O_PATH)
+        with control:
+            with theirs:
+                socket.send_fds(maker.to, [spec], [theirs.fileno(), folder])
+            os.close(folder)
+            self.give_order(control, order)
 
     def start(self, spec, order, run_as, prefix, without):
         spec_file = os.memfd_create("spec")

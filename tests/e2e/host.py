@@ -133,12 +133,12 @@ class Install:
         them, and cannot be played where nobody may tell."""
         if not IS_ROOT:
             pytest.skip("only root sees which processes are in boxes")
-        return [pid for pid in self.seen_inits() if not self.is_maker(pid)]
+        return [pid for pid in self.seen_inits() if not self.is_of_server(pid)]
 
     def box_processes(self):
         """Every process in a box of ours, PID 1 included; as box_inits()."""
         self.box_inits()
-        return [pid for pid in self.seen_processes() if not self.is_maker(pid)]
+        return [pid for pid in self.seen_processes() if not self.is_of_server(pid)]
 
     def makers(self):
         """What gives birth to the boxes of a server that is alive: one for each of these."""
@@ -150,6 +150,11 @@ class Install:
             return executable(parent(pid)) == str(self.anybox) and os.readlink(f"/proc/{pid}/fd/3").startswith("socket:")
         except OSError:
             return False
+
+    def is_of_server(self, pid):
+        """A maker, or its child that keeps a root for the next boxes: that is in no box."""
+        return self.is_maker(pid) or (namespace(pid, "pid") == namespace("self", "pid") and
+                                      self.is_maker(parent(pid)))
 
     def seen_inits(self):
         """Those that we may look at: for an ordinary user perhaps none."""
@@ -220,7 +225,7 @@ class Host:
     def residue(self):
         """What is left of boxes that should be gone, as sentences."""
         found = [f"process {pid}: {command_line(pid)}" for pid in self.install.seen_processes()
-                 if not self.install.is_maker(pid)]
+                 if not self.install.is_of_server(pid)]
         mounts = pathlib.Path("/proc/self/mountinfo").read_text()
         found += [f"mount: {line}" for line in mounts.splitlines()
                   if str(self.home) in line or any(i in line for i in self.ids)]

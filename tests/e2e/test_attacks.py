@@ -22,13 +22,14 @@ import pytest
 
 import agent_client
 import rootfs
-from agent_client import ENV, LIST, Box, Failed, text, u8, u32
+from agent_client import ENV, LIST, Box, Failed, Maker, text, u8, u32
 from host import FIRST_SUBUID, SUBUID_USER, Tier, pid_inside, wait_until
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
 # With an image the payload is the root of its box, without any capability.
-MODES = ["range", "helper", "one", "range-image", "helper-image"] if ROOT else ["one"]
+# "shared" is as "range", made by a maker: with a root that many boxes have, where the kernel can.
+MODES = ["range", "shared", "helper", "one", "range-image", "helper-image"] if ROOT else ["one"]
 MUST_RUN = os.environ.get("ANYBOX_MUST_RUN", "").split(",")
 
 
@@ -71,6 +72,9 @@ def make(world):
                        prefix=[*prefix, *tier.wrap([])], **kw)
         if mode == "range":
             return Box(mode=1, prefix=prefix, **kw)
+        if mode == "shared":
+            with Maker(prefix, kw.pop("without", ())) as maker:
+                return Box(mode=1, maker=maker, **kw)
         return Box(mode=0, run_as=NOBODY if ROOT else None, prefix=prefix, **kw)
     return start
 
@@ -341,7 +345,7 @@ while time.time() < end:
 def test_the_programs_file_on_the_host_cannot_be_changed(make, mode, world, monkeypatch):
     """A command that is a link to /proc/self/exe is run by what is still boxinit: a file on the
     host's own mount, which may belong to the very user that code in the box is."""
-    owner = {"range": 0, "helper": SUBUID_USER, "one": NOBODY if ROOT else os.getuid()}[mode.split("-")[0]]
+    owner = {"range": 0, "shared": 0, "helper": SUBUID_USER, "one": NOBODY if ROOT else os.getuid()}[mode.split("-")[0]]
     own = world / f"boxinit-{mode}"
     shutil.copy(agent_client.BOXINIT, own)
     if ROOT:
@@ -393,7 +397,7 @@ else:
 
 def test_what_is_counted_for_the_user_cannot_be_used_up_by_a_box(box, mode):
     """inotify instances, message queues, pending signals and timers: root's own in a box of root."""
-    owner = {"range": 0, "helper": SUBUID_USER, "one": NOBODY if ROOT else os.getuid()}[mode.split("-")[0]]
+    owner = {"range": 0, "shared": 0, "helper": SUBUID_USER, "one": NOBODY if ROOT else os.getuid()}[mode.split("-")[0]]
 
     def become():
         if ROOT:
@@ -508,10 +512,10 @@ def mounts_of(b):
 
 
 @pytest.mark.parametrize("mode,without", [(m, w) for m in MODES for w in OLD_KERNELS
-                                          if w == [] or m in ("range", "one")])
+                                          if w == [] or m in ("range", "shared", "one")])
 def test_nothing_but_what_is_meant_to_be_can_be_written(make, mode, without):
     """Below /etc too, which could be written until the order; and what the host has mounted there."""
-    nested = ROOT and mode in ("range", "helper")
+    nested = ROOT and mode in ("range", "shared", "helper")
     prefix = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o mode=777,dev,suid tmpfs /etc/ssl/certs && exec "$@"',
               "sh"] if nested else []
     with make(mode, prefix=prefix, without=without) as b:

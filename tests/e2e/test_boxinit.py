@@ -21,14 +21,14 @@ import pytest
 
 import agent_client
 from agent_client import (APPEND, ATTACH, CHUNK, DETACH, EXEC, FAIL, KILL, NEW, OK, PARENTS, STATE,
-                          TASK, USAGE, WRITE, Box, Failed, Fields, failed, frame, names, text, u8,
-                          u32, u64)
+                          TASK, USAGE, WRITE, Box, Failed, Fields, Maker, failed, frame, names, text,
+                          u8, u32, u64)
 from host import FIRST_SUBUID, Tier, at_rest, children, is_running
 from tracer import Traced
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
-MODES = ["range", "helper", "one"] if ROOT else ["one"]
+MODES = ["range", "shared", "helper", "one"] if ROOT else ["one"]  # "shared": by a maker
 MUST_RUN = os.environ.get("ANYBOX_MUST_RUN", "").split(",")
 CGROUP = pathlib.Path("/sys/fs/cgroup")
 
@@ -80,6 +80,9 @@ def make(world):
             return Box(mode=0, run_as=NOBODY if ROOT else None, **kw)
         if mode == "range":
             return Box(mode=1, **kw)
+        if mode == "shared":
+            with Maker(kw.pop("prefix", ()), kw.pop("without", ())) as maker:
+                return Box(mode=1, maker=maker, **kw)
         tier = Tier("subuid", pathlib.Path(tempfile.mkdtemp(dir=world)))
         if not shutil.which("newuidmap"):
             (pytest.fail if "local" in MUST_RUN else pytest.skip)("newuidmap is not installed")
@@ -634,6 +637,37 @@ def test_system_folders_cannot_be_written(box):
         if where.startswith(("/usr", "/etc", "/lib")) or where == "/":
             assert {"ro", "nosuid", "nodev"} <= set(flags.split(",")), where
         assert "nosuid" in flags, where
+
+
+def kernel():
+    return tuple(int(n) for n in re.findall(r"\d+", os.uname().release)[:2])
+
+
+@pytest.mark.skipif(not ROOT or kernel() < (6, 3), reason="takes root, and a tmpfs with other owners: Linux 6.3")
+def test_a_shared_root_belongs_to_the_box_and_shows_the_host_as_it_is_now(tmp_path):
+    """One maker, whose /etc is a folder of this test: what is put in the place of a file of it is seen by
+    the next box, although that gets its root ready made. What only the machine's root can reach is not."""
+    tmp_path.chmod(0o755)
+    (tmp_path / "ssl/certs").mkdir(parents=True)
+    (tmp_path / "ssl").chmod(0o700)
+    own_etc = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc && exec "$@"', str(tmp_path)]
+    names_seen = []
+    names_now = "find / /etc /dev /var /home /app -maxdepth 1 ! -name proc -printf '%p %y %m %U:%G %l\\n' | sort"
+    with Maker(own_etc) as maker:
+        for now in "one", "two", "two":
+            (tmp_path / "new").write_text(now)
+            (tmp_path / "new").rename(tmp_path / "magic")
+            with Box(mode=1, maker=maker, etc_binds=["magic", "ssl/certs"], hostname=f"is-{now}") as b:
+                assert b.sh("cat /etc/magic /etc/hostname").text == f"{now}is-{now}\n"
+                owners = b.sh("stat -c %u:%g / /etc /etc/passwd /etc/hosts /etc/mtab /dev /bin /app/results").text
+                assert set(owners.split()) == {"0:0"}
+                mounts = b.sh("cat /proc/self/mountinfo").text
+                assert re.search(" / / ro,nosuid,nodev,[a-z,]*idmapped - tmpfs tmpfs ro,", mounts.replace(" /root ", " / ")), \
+                    "nor can the file system be written by whom it is not mounted for"
+                names_seen.append(b.sh(names_now).text)
+    with Box(mode=1, prefix=own_etc, etc_binds=["magic", "ssl/certs"]) as alone:
+        assert set(names_seen) == {alone.sh(names_now).text}
+    assert "/etc/magic" in names_seen[0] and "/etc/ssl" not in names_seen[0]
 
 
 def test_devices(box):

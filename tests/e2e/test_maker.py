@@ -11,7 +11,7 @@ import threading
 
 import agent_client
 import pytest
-from host import is_running, links, parent, pid_inside, wait_until
+from host import is_running, links, namespace, parent, pid_inside, wait_until
 
 pytestmark = pytest.mark.every_tier
 NO_POOL = {"ANYBOX_LOCAL_POOL": "0"}
@@ -165,10 +165,27 @@ def test_a_maker_makes_so_many_boxes_and_no_more(host):
     assert not is_running(maker)
 
 
+def keepers(host):
+    """Of roots that boxes share: boxinit outside of all boxes that is no maker."""
+    return [pid for pid in host.install.seen_inits()
+            if namespace(pid, "pid") == namespace("self", "pid") and not host.install.is_maker(pid)]
+
+
+def test_a_keeper_ends_when_nothing_is_made_and_with_its_maker(host):
+    client, maker = with_maker(host)
+    assert wait_until(lambda: not keepers(host))
+    client.tool("create_sandbox", name="second")
+    os.kill(maker, signal.SIGKILL)
+    assert wait_until(lambda: not keepers(host))
+    assert client.bash("cat /etc/hostname", sandbox_name="second")["stdout"] == "second\n"
+
+
 def test_a_maker_holds_nothing_but_its_socket(host):
+    """And that of the one who keeps a root for its boxes."""
     client, maker = with_maker(host)
     client.bash("sleep 60 & true", sandbox_name="first")
-    assert wait_until(lambda: len(links(maker)) == 4), links(maker)
+    assert wait_until(lambda: sorted(links(maker))[:4] == [0, 1, 2, 3] and len(links(maker)) <= 5), links(maker)
+    assert all(to.startswith("socket:") for fd, to in links(maker).items() if fd > 2), links(maker)
     held = links(maker)
     assert [held[fd] for fd in range(3)] == ["/dev/null"] * 3 and held[3].startswith("socket:")
     assert pathlib.Path(f"/proc/{maker}/environ").read_bytes() == b""

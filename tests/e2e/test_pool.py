@@ -79,8 +79,9 @@ def inits(host):
 
 
 def is_prepared(pid):
-    """It has no name yet."""
-    return not (pathlib.Path("/proc", str(pid), "root") / "etc/hostname").exists()
+    """It has no name yet; where its root is shared there is an empty file for it."""
+    name = pathlib.Path("/proc", str(pid), "root") / "etc/hostname"
+    return not name.exists() or name.read_text() == ""
 
 
 def look(client, **order):
