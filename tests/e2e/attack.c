@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/kcmp.h>
+#include <linux/nsfs.h>
 #include <pty.h>
 #include <sched.h>
 #include <signal.h>
@@ -71,6 +72,9 @@ static void try_init(void)
     TRY("init", "read-memory", process_vm_readv(1, &here, 1, &there, 1, 0));
     TRY("init", "write-memory", process_vm_writev(1, &here, 1, &there, 1, 0));
     TRY("init", "compare", syscall(SYS_kcmp, 1, getpid(), KCMP_FILES, 0, 0));
+    TRY("init", "robust-list", syscall(SYS_get_robust_list, 1, &there.iov_base, &there.iov_len));
+    TRY("init", "advise-memory", syscall(SYS_process_madvise, init, &there, 1, MADV_COLD, 0));
+    TRY("init", "migrate-pages", syscall(SYS_migrate_pages, 1, 8 * sizeof(cpus), &cpus, &cpus));
     TRY("init", "move-pages", syscall(SYS_move_pages, 1, 0, NULL, NULL, NULL, 0));
     for (int fd = 0; fd < 12; fd++) {
         TRY("init", "take-descriptor", syscall(SYS_pidfd_getfd, init, fd, 0));
@@ -159,6 +163,8 @@ static void try_namespaces(void)
         snprintf(path, sizeof(path), "/proc/self/ns/%s", kinds[i].name);
         TRY("namespace", kinds[i].name, syscall(SYS_setns, open(path, O_RDONLY), 0));
     }
+    TRY("namespace", "parent-of-user", ioctl(open("/proc/self/ns/user", O_RDONLY), NS_GET_PARENT));
+    TRY("namespace", "parent-of-pid", ioctl(open("/proc/self/ns/pid", O_RDONLY), NS_GET_PARENT));
     TRY("namespace", "setns-by-process",
         syscall(SYS_setns, syscall(SYS_pidfd_open, 1, 0), CLONE_NEWNS | CLONE_NEWUSER));
     TRY("namespace", "clone3", syscall(SYS_clone3, clone3, 64));
