@@ -183,6 +183,7 @@ def test_processes(make):
 def test_threads_count_as_processes(make):
     box = make(pids=40)
     answer = box.python("import threading, time\n"
+                        "threading.stack_size(256 << 10)\n"  # else memory may be the first limit
                         "n = 0\n"
                         "try:\n"
                         "    while True:\n"
