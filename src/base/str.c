@@ -258,7 +258,8 @@ static bool read_unit(struct str s, uint64_t *out)
     }
     *out = 1ull << (10 * (at - letters + 1));
     s = str_skip(s, 1);
-    return s.len == 0 || str_eq_nocase(s, S("b")) || str_eq_nocase(s, S("ib"));
+    return s.len == 0 || str_eq_nocase(s, S("b")) || str_eq_nocase(s, S("i")) ||
+           str_eq_nocase(s, S("ib"));
 }
 
 static bool scale_size(struct str number, uint64_t unit, int64_t *out)

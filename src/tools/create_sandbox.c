@@ -18,7 +18,7 @@ struct args {
     double cpus;
     int64_t pids, open_files, idle;
     bool gpu, reuse;
-    struct str_list egress;
+    struct str_list egress, resources;
     struct object_list volumes;
 };
 
@@ -130,6 +130,58 @@ static struct box_order order_of(const struct args *args)
     };
 }
 
+/* ---- resources, as platforms spell them: {"cpu": "500m", "memory": "256Mi"} ---------------- */
+
+static int add_resource(json_t *to, struct str name, struct str value, struct err *e)
+{
+    static const char *const same[] = {"cpus", "memory", "disk", "pids", "gpu"};
+    double cpus;
+
+    if (str_eq(name, S("cpu"))) {
+        bool is_milli = str_ends(value, S("m"));
+
+        if (str_to_f64(is_milli ? str_head(value, value.len - 1) : value, &cpus, e) < 0) {
+            return err_wrap(e, "resources: cpu");
+        }
+        (void)json_object_set_new(to, "cpus", json_real(is_milli ? cpus / 1000 : cpus));
+        return 0;
+    }
+    for (size_t i = 0; i < COUNTOF(same); i++) {
+        if (str_eq(name, str_from(same[i]))) {
+            answer_str(to, same[i], value);
+            return 0;
+        }
+    }
+    return err_set(e, ERR_INVALID, "resources has cpu, memory, disk, pids and gpu, not \"%.*s\"",
+                   STR_ARG(str_head(name, 64)));
+}
+
+/* They are checked as the arguments are that mean the same; one that was given itself wins. */
+static int take_resources(struct call *c, struct args *args, struct err *e)
+{
+    json_t *meant own_json = json_object();
+    const struct args *more;
+
+    for (size_t i = 0; i < args->resources.n; i++) {
+        struct str value;
+        struct str name = str_cut(args->resources.items[i], '=', &value);
+
+        if (add_resource(meant, name, str_trim(value), e) < 0) {
+            return -1;
+        }
+    }
+    more = tool_decode(&tool_create_sandbox, meant, c->ctx->arena, e);
+    if (more == NULL) {
+        return err_wrap(e, "resources");
+    }
+    args->memory = args->memory > 0 ? args->memory : more->memory;
+    args->disk = args->disk > 0 ? args->disk : more->disk;
+    args->cpus = args->cpus > 0 ? args->cpus : more->cpus;
+    args->pids = args->pids > 0 ? args->pids : more->pids;
+    args->gpu = args->gpu || more->gpu;
+    return 0;
+}
+
 static json_t *answer(const struct call *c, const struct box_view *v, bool reused)
 {
     json_t *o = json_object();
@@ -157,12 +209,16 @@ static json_t *answer(const struct call *c, const struct box_view *v, bool reuse
 
 static int run(struct call *c, const void *given, json_t **out, struct err *e)
 {
-    const struct args *args = given;
-    struct box_order order = order_of(args);
+    struct args args = *(const struct args *)given;
+    struct box_order order;
     struct box_view view = {0};
     bool reused = false;
 
-    if (check(args, e) < 0 || add_volumes(c, args, &order, e) < 0) {
+    if (take_resources(c, &args, e) < 0 || check(&args, e) < 0) {
+        return -1;
+    }
+    order = order_of(&args);
+    if (add_volumes(c, &args, &order, e) < 0) {
         return -1;
     }
     if (boxes_create(c->services->boxes, c->ctx, c->scope, &order, &view, &reused, e) < 0) {
@@ -288,6 +344,13 @@ static const struct param params[] = {
         .offset = offsetof(struct args, network),
         .choices = networks,
         .help = "what it can reach; local: none unless said, host only if allowed",
+    },
+    {
+        .name = "resources",
+        .type = PARAM_ENV,
+        .offset = offsetof(struct args, resources),
+        .hidden = true,
+        .help = "cpu, memory, disk, pids and gpu in one object, also as \"500m\" and \"256Mi\"",
     },
     {
         .name = "egress",

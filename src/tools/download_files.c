@@ -14,7 +14,7 @@
 struct args {
     struct box_args box;
     struct str_list paths;
-    int64_t max_bytes, offset;
+    int64_t max_bytes, offset, length;
 };
 
 struct downloading {
@@ -30,13 +30,14 @@ static int download(struct downloading *d, struct call *c, struct box *b, struct
     struct buf bytes own_buf = {0};
     const struct sink sink = sink_stdout(&bytes);
     struct file_info info = {0};
+    int64_t most = d->args->length > 0 && d->args->length < d->left ? d->args->length : d->left;
     int64_t end;
 
     if (d->left == 0) {
         return err_set(e, ERR_LIMIT, "the answer is full; ask for this file in a call of its own");
     }
-    buf_init(&bytes, (size_t)d->left);
-    if (box_file_read(b, c->ctx, path, d->args->offset, d->left, &sink, &info, e) < 0) {
+    buf_init(&bytes, (size_t)most);
+    if (box_file_read(b, c->ctx, path, d->args->offset, most, &sink, &info, e) < 0) {
         return files_explain(c, b, path, FILE_REGULAR, e);
     }
     d->left -= (int64_t)bytes.len;
@@ -113,6 +114,15 @@ static const struct param params[] = {
         .max = RAW_MAX,
         .fallback = RAW_MAX,
         .help = "bytes of all files, at most",
+    },
+    {
+        .name = "length",
+        .type = PARAM_INTEGER,
+        .offset = offsetof(struct args, length),
+        .min = 1,
+        .max = INT64_MAX,
+        .hidden = true,
+        .help = "bytes of each file, at most",
     },
     {
         .name = "offset",

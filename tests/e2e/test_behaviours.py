@@ -410,6 +410,12 @@ def test_reading_past_the_end_gives_nothing(place):
     assert read.get("content", "") == "" and read["truncated"] is False
 
 
+def test_a_part_of_a_file_is_downloaded(place):
+    place.bash("printf 0123456789 > part")
+    got, = place.tool("download_files", paths=["part"], offset=2, length=3)["files"]
+    assert got["content"] == "MjM0" and got["truncated"] is True and got["next_offset"] == 5
+
+
 def test_a_cut_inside_a_character_is_no_garbage(place):
     place.tool("write_remote_file", remote_path="u", content="é" * 1000)
     read = place.tool("read_remote_file", remote_path="u", max_bytes=101)

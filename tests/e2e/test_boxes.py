@@ -375,3 +375,16 @@ def test_many_boxes_at_once(client):
     for i in range(12):
         client.tool("delete_sandbox", sandbox_name=f"m{i}")
     assert listed(client) == {}
+
+
+def test_resources_are_limits_as_platforms_spell_them(client):
+    limits = client.tool("create_sandbox", resources={"memory": "256Mi", "pids": 100})["limits"]
+    assert (limits["memory_mb"], limits["pids"]) == (256, 100)
+    limits = client.tool("create_sandbox", resources={"memory": "1Gi"}, memory="128m")["limits"]
+    assert limits["memory_mb"] == 128
+    try:
+        assert client.tool("create_sandbox", resources={"cpu": "500m"})["limits"]["cpus"] == 0.5
+    except ToolFailed as failed:
+        assert "cpus cannot be limited here" in str(failed)
+    for wrong, said in (({"cores": 1}, "cores"), ({"cpu": "lots"}, "cpu"), ({"memory": "1"}, "16m"), (7, "resources")):
+        assert said in client.tool_error("create_sandbox", resources=wrong)["error"]
