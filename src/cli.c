@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -20,16 +21,48 @@
 
 static void say(const struct cli *cli, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
 
+/* Sentences from below tell agents which tool to use next: people have commands. */
+static void add_for_people(struct str text, struct buf *to)
+{
+    static const struct {
+        const char *tool, *command;
+    } words[] = {
+        {"call create_sandbox to make a new one", "`anybox run` runs a command in a new one"},
+        {"call create_sandbox to make one", "`anybox run` runs a command in a new one"},
+        {"make another with create_sandbox", "`anybox run` runs a command in a new one"},
+        {"with delete_sandbox", "with `anybox rm`"},
+        {"call check_background_task without arguments for a list",
+         "`anybox logs` without a task lists them"},
+        {"; check_file_transfer_task without a task_id lists those there are", ""},
+    };
+    size_t i = 0;
+
+    while (text.len > 0) {
+        for (i = 0; i < COUNTOF(words) && !str_starts(text, str_from(words[i].tool)); i++) {
+        }
+        if (i < COUNTOF(words)) {
+            buf_add(to, str_from(words[i].command));
+            text = str_skip(text, strlen(words[i].tool));
+        } else {
+            buf_addc(to, text.p[0]);
+            text = str_skip(text, 1);
+        }
+    }
+}
+
 static void say(const struct cli *cli, const char *fmt, va_list args)
 {
     char text[1024];
+    struct buf meant own_buf = {0};
     struct buf line own_buf = {0};
 
     (void)vsnprintf(text, sizeof(text), fmt, args);
     buf_init(&line, sizeof(text) * 4);
     buf_addf(&line, PROGRAM "%s%s: ", cli->command ? " " : "",
              cli->command ? cli->command->name : "");
-    plain_text(str_from(text), &line);
+    buf_init(&meant, sizeof(text) * 2);
+    add_for_people(str_from(text), &meant);
+    plain_text(buf_str(&meant), &line);
     buf_addc(&line, '\n');
     struct err ignored;
     (void)(fd_write_all(STDERR_FILENO, buf_str(&line), &ignored) < 0);

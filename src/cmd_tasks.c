@@ -69,6 +69,49 @@ static int put_log(struct cli *cli, struct session *s, const struct task_query *
     return EXIT_SUCCESS;
 }
 
+/* ---- all of them ------------------------------------------------------------------------ */
+
+static int add_row(void *arg, const struct task_view *v, struct err *e)
+{
+    struct buf *to = arg;
+    const struct str cells[] = {v->row.id, v->row.name.len > 0 ? v->row.name : v->seen.name,
+                                v->box_id, str_from(task_phase_name(v->seen.end.state))};
+    static const size_t widths[COUNTOF(cells)] = {18, 20, 34, 0};
+
+    (void)e;
+    for (size_t i = 0; i < COUNTOF(cells); i++) {
+        struct buf cell own_buf = {0};
+
+        buf_init(&cell, 1024);
+        cli_plain(&cell, cells[i].len > 0 ? cells[i] : S("-"));
+        cli_cell(to, buf_str(&cell), widths[i]);
+        buf_add(to, i + 1 < COUNTOF(cells) ? S(" ") : S("\n"));
+    }
+    return 0;
+}
+
+static int put_list(struct cli *cli, struct session *s)
+{
+    struct task_ctx t = {.services = &s->services, .ctx = &s->ctx, .scope = &s->scope};
+    const struct box_want want = {0};
+    struct buf rows own_buf = {0};
+    struct buf text own_buf = {0};
+    struct err e = {0};
+
+    buf_init(&rows, PIECES_MAX);
+    buf_init(&text, PIECES_MAX);
+    if (tasks_each(&t, &want, add_row, &rows, &e) < 0) {
+        return cli_fail(cli, EXIT_FAILURE, "%s", e.msg);
+    }
+    if (rows.len == 0) {
+        buf_add(&text, S("no tasks\n"));
+    } else {
+        buf_addf(&text, "%-18s %-20s %-34s %s\n", "TASK", "NAME", "SANDBOX", "STATUS");
+        buf_add(&text, buf_str(&rows));
+    }
+    return cli_print(cli, &text);
+}
+
 int cmd_logs(struct cli *cli, int argc, char **argv)
 {
     bool follow = false;
@@ -83,12 +126,17 @@ int cmd_logs(struct cli *cli, int argc, char **argv)
     if (at < 0) {
         return status;
     }
-    if (argc - at != 1) {
-        return cli_misused(cli, "which task? Give its id or its session's name");
+    if (argc - at > 1) {
+        return cli_misused(cli, "one task at a time; without any all are listed");
     }
     struct session session own_session = {0};
-    if (session_open(&session, cli, owner, &e) < 0 ||
-        query_of(&session.arena, str_from(argv[at]), &query, &e) < 0) {
+    if (session_open(&session, cli, owner, &e) < 0) {
+        return cli_fail(cli, EXIT_FAILURE, "%s", e.msg);
+    }
+    if (argc == at) {
+        return put_list(cli, &session);
+    }
+    if (query_of(&session.arena, str_from(argv[at]), &query, &e) < 0) {
         return cli_fail(cli, EXIT_FAILURE, "%s", e.msg);
     }
     return put_log(cli, &session, &query, follow);

@@ -78,8 +78,9 @@ static const struct command commands[] = {
      "any. Every program on this machine can connect.\n\n"
      "  --owner OWNER      a sandbox of this owner, see \"anybox help ls\"\n",
      cmd_forward},
-    {"logs", "[-f] TASK", "Print what a background task has printed",
-     "TASK is a task_id or the name of a session. The whole log, as it is.\n\n"
+    {"logs", "[-f] [TASK]", "Print what a background task has printed",
+     "TASK is a task_id or the name of a session. The whole log, as it is. Without TASK: which tasks\n"
+     "there are.\n\n"
      "  -f, --follow       go on until the task ends\n"
      "  --owner OWNER      a task of this owner, see \"anybox help ls\"\n",
      cmd_logs},

@@ -331,3 +331,11 @@ def test_a_killed_run_does_not_keep_its_box_for_long(host):
         assert host.run("run", "true").returncode == 0
         assert db.execute(rows).fetchall() == [], "the next run clears away behind a killed one"
     assert wait_until(lambda: not host.residue()), host.residue()
+
+
+@pytest.mark.parametrize("words", [("exec", "nobody", "true"), ("rm", "nobody"), ("logs", "nobody"), ("attach", "nobody"),
+                                   ("forward", "nobody", "80"), ("transfer-worker", "--task-id", "99")])
+def test_what_people_are_told_are_commands_and_no_tools(host, words):
+    said = host.run(*words).stderr
+    assert "nobody" in said or "99" in said
+    assert "create_sandbox" not in said and "check_" not in said

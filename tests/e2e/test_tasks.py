@@ -638,6 +638,10 @@ def test_logs(spot):
     assert spot.host.run("logs", began["task_id"], env=spot.env).stdout == followed.stdout
     unknown = spot.host.run("logs", "no-such-task", env=spot.env)
     assert unknown.returncode == 1 and "no-such-task" in unknown.stderr
+    assert "anybox logs" in unknown.stderr and "check_background_task" not in unknown.stderr
+    listed = spot.host.run("logs", env=spot.env)
+    row, = [line.split() for line in listed.stdout.splitlines() if began["task_id"] in line]
+    assert row[1] == "told" and row[3] == "exited" and listed.stdout.startswith("TASK")
 
 
 def test_attach(spot):
