@@ -53,6 +53,7 @@ class Quirks:
     upload_gate = None       # the same for uploads, before they are read
     unheard = ("", 0)        # so many requests for this path do not get through the proxy
     unanswered = 0           # so many commands get through it, and their answers do not
+    mesh = False             # which is told in the words of another proxy before it
     unready = 0              # so many requests are too early for execd, which answers pings
     pods = False             # sandboxes are pods: without an address until they run, and another one after a pause
     silent_address = False   # nothing comes back from the direct address
@@ -831,6 +832,9 @@ class Lifecycle(Handler, ExecdRoutes):
             quirks.unanswered -= 1
             command = sandbox.commands[uuid.uuid4().hex] = Command(sandbox, order)
             command.over.wait()
+            if quirks.mesh:
+                return self.answer(503, b"upstream connect error or disconnect/reset before headers. "
+                                        b"reset reason: connection termination", "text/plain")
             return self.fail(502, "BACKEND_RESPONSE_FAILED", "The backend sandbox dropped the connection")
         return self.execd(sandbox, method, path)
 

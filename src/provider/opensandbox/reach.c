@@ -534,6 +534,13 @@ static bool says(const struct web_resp *r, const char *word)
     return r->body.len > 0 && memmem(r->body.p, r->body.len, word, strlen(word)) != NULL;
 }
 
+/* Proxies that answer 503 for a connection that broke say so, and of one that was never there, too. */
+static bool is_unavailable(const struct web_resp *r)
+{
+    return r->status == 503 &&
+           (!says(r, "before headers") || says(r, "connection failure") || says(r, "overflow"));
+}
+
 /* Nobody in the sandbox heard of the request: the platform's server has no such sandbox, or it or a gateway
  * cannot connect, or execd is not ready for more than pings. */
 bool osb_is_unheard(const struct web_resp *r)
@@ -543,7 +550,7 @@ bool osb_is_unheard(const struct web_resp *r)
                (says(r, "SANDBOX_NOT_FOUND") || says(r, "POD_IP_NOT_AVAILABLE") ||
                 says(r, "OpenSandbox Ingress"));
     }
-    return r->status == 503 || (r->status == 502 && says(r, "Could not connect"));
+    return is_unavailable(r) || (r->status == 502 && says(r, "Could not connect"));
 }
 
 /* 1: the same again; 0: it is an answer. */
