@@ -7,7 +7,7 @@
 #include "base/own.h"
 
 #define RESPONSE 512
-#define TAKEN_MS 1000
+#define TAKEN_MS 10000
 
 /* The first line of what is answered to GET; empty: it does not speak HTTP, or not in time. */
 static struct str get(const struct ctx *ctx, int fd, struct str request, char to[RESPONSE])
