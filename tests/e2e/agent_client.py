@@ -400,6 +400,15 @@ class Maker:
             self.process = subprocess.Popen([*prefix, BOXINIT, "maker"], preexec_fn=place, close_fds=False, env={},
                                             stdin=subprocess.DEVNULL)
 
+    def send(self, spec, folder):
+        """The control of a box that is to be made."""
+        control, theirs = socket.socketpair()
+        place = os.open(folder, os.O_PATH)
+        with theirs:
+            socket.send_fds(self.to, [spec], [theirs.fileno(), place])
+        os.close(place)
+        return control
+
     def __enter__(self):
         return self
 
@@ -446,12 +455,8 @@ class Box(Agent):
             raise
 
     def start_by(self, maker, spec, order):
-        control, theirs = socket.socketpair()
-        folder = os.open(self.folder, os.O_PATH)
-        with control:
-            with theirs:
-                socket.send_fds(maker.to, [spec], [theirs.fileno(), folder])
-            os.close(folder)
+        maker.send(spec, "/proc").close()  # nothing can be made there; the next one has company
+        with maker.send(spec, self.folder) as control:
             self.give_order(control, order)
 
     def start(self, spec, order, run_as, prefix, without):
