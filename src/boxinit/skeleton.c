@@ -11,14 +11,16 @@
  * tree, with that namespace as the map of owners: the box's root owns its root as if it had made
  * it. It is read-only before any box has it, and as a whole file system, which only the machine's
  * root can change: all that differs from box to box is mounted over it and lies in the box's
- * own tmpfs.
+ * own tmpfs. And it is locked as what a user namespace inherits is, so that no right in a box
+ * uncovers what the host has mounted something over, or takes a flag from a mount.
  *
  * It is built for boxes that come one after the other. One that comes alone would wait for it, and
  * builds its own root.
  *
  * The host's folders go on living: a skeleton is used for a moment only, as the server's own
  * picture of the machine is (provider/local/snapshot.h), and never with another view. The keeper
- * ends after that moment, or with its maker: nothing of the host is held by one who is idle.
+ * ends after that moment, or with its maker: nothing of the host is held by one who is idle, nor
+ * by one who hangs in a folder of it.
  *
  * A tmpfs with other owners takes Linux 6.3, and the rights of the machine's root to mount. Where
  * that is not so the keeper says so once, a byte without a tree, and boxes build their root
@@ -31,10 +33,13 @@
 #include <grp.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,12 +52,15 @@
 #include "boxinit/image.h"
 #include "boxinit/rootfs.h"
 
-#define FRESH_MS 1000
-#define REPLY_S  4 /* one that hangs must not keep all boxes from being made */
-#define REFUSED  S("r")
-#define VIEW_MAX (256u << 10)
+#define FRESH_MS  1000
+#define ENDING_MS 1000
+#define REPLY_S   4  /* one that hangs must not keep all boxes from being made */
+#define LIFE_S    10 /* of a keeper, whatever it hangs in */
+#define REFUSED   S("r")
+#define VIEW_MAX  (256u << 10)
 
 #define SKELETON_FD 64 /* or above: the low numbers are those of the next box */
+#define TREE_FD     3  /* the keeper's, who has closed all others */
 
 void skeleton_init(struct skeleton *s)
 {
@@ -62,13 +70,40 @@ void skeleton_init(struct skeleton *s)
 
 /* ---- the keeper -------------------------------------------------------------------- */
 
+static int clone_tree(int from, const char *path)
+{
+    return open_tree(from, path,
+                     OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH);
+}
+
+/* The kernel locks mounts when a user namespace gets a copy of them, not when they are handed
+ * over. So a child in a namespace of its own takes the tree for us, by the same table of
+ * descriptors. It is mounted out of the way: what is nowhere cannot be cloned before 6.15. */
+static int lock_tree(struct err *e)
+{
+    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNS | CLONE_FILES | SIGCHLD, NULL,
+                               NULL, NULL, NULL);
+
+    if (pid == 0) {
+        _exit(dup2(clone_tree(AT_FDCWD, "/"), TREE_FD) < 0);
+    }
+    if (pid < 0) {
+        return err_sys(e, errno, "make a user namespace");
+    }
+    (void)waitpid(pid, NULL, 0); /* the tree tells whether it could */
+    if (move_mount(TREE_FD, "", AT_FDCWD, "/mnt", MOVE_MOUNT_F_EMPTY_PATH) < 0) {
+        return err_sys(e, errno, "lock the shared root");
+    }
+    return 0;
+}
+
 /* Only the tmpfs gets the map: the host's files show no other owners than they have. */
 static int clone_root(int user_ns)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
                                           MOUNT_ATTR_IDMAP,
                               .userns_fd = (uint64_t)user_ns};
-    int tree own_fd = open_tree(AT_FDCWD, "/", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    int tree own_fd = clone_tree(TREE_FD, "");
 
     if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0) {
         return -1;
@@ -96,12 +131,15 @@ NORETURN static void keep(const struct spec *spec, int maker)
     struct pollfd asks = {.fd = maker, .events = POLLIN};
     struct err e;
 
+    (void)alarm(LIFE_S);
     /* No groups: see look_as_box() in rootfs.c. */
     if (fds_close_others(&maker, 1, &e) < 0 || setgroups(0, NULL) < 0 || unshare(CLONE_NEWNS) < 0 ||
-        rootfs_build_shared(spec, &e) < 0) {
+        rootfs_build_shared(spec, &e) < 0 || lock_tree(&e) < 0) {
         (void)!fd_write_all(maker, REFUSED, &e);
         _exit(1);
     }
+    /* One that somebody has stopped, too. Not before: a change of owners undoes it. */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     while (poll(&asks, 1, FRESH_MS) > 0 && answer(maker)) {
     }
     _exit(0);
@@ -168,11 +206,14 @@ static void forget(struct skeleton *s)
     }
 }
 
+/* That it is gone is all that can be learnt: maker.c. One that hangs ends with us, or soon. */
 void skeleton_end(struct skeleton *s)
 {
+    int64_t until_ms = clock_mono_ms() + ENDING_MS;
+
     forget(s);
-    if (s->pid > 0) {
-        (void)waitpid(s->pid, NULL, 0); /* that it is gone is all that can be learnt: maker.c */
+    while (s->pid > 0 && waitpid(s->pid, NULL, WNOHANG) == 0 && clock_mono_ms() < until_ms) {
+        (void)poll(NULL, 0, 1);
     }
 }
 
@@ -247,6 +288,6 @@ int skeleton_clone(struct skeleton *s, const struct spec *spec, pid_t pid)
     if (got != REPLY_TREE) {
         forget(s);
     }
-    s->is_refused = got == REPLY_REFUSED;
+    s->is_refused = got == REPLY_REFUSED || got == REPLY_LATE;
     return tree;
 }

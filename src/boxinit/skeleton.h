@@ -12,7 +12,7 @@
 struct skeleton {
     int keeper;      /* the process that has it: a socket; -1: there is none */
     pid_t pid;       /* of the last one, that may have ended */
-    bool is_refused; /* by this kernel, or with the rights that we have: not tried again */
+    bool is_refused; /* by this kernel, or with the rights that we have, or late: not tried again */
     int64_t made_ms;
     int64_t asked_ms; /* the last box that it may have been for; 0: none yet */
     struct buf view;  /* what it shows of the host */
@@ -28,7 +28,7 @@ void skeleton_prepare(struct skeleton *s, const struct spec *spec);
  * box builds its own root. The caller owns the result. */
 int skeleton_clone(struct skeleton *s, const struct spec *spec, pid_t pid);
 
-/* Returns when the keeper has ended. */
+/* Returns when the keeper has ended, and does not wait long for one that hangs. */
 void skeleton_end(struct skeleton *s);
 /* Closes all descriptors from `first` on but the skeleton's own. */
 void skeleton_close_others(const struct skeleton *s, int first);

@@ -7,6 +7,7 @@ tested on its own.
 import ctypes
 import fcntl
 import os
+import re
 import shutil
 import signal
 import socket
@@ -31,6 +32,8 @@ KINDS = ["none", "invalid", "not_found", "exists", "denied", "unsupported", "lim
          "cancelled", "unreachable", "protocol", "system", "bug", "gone"]
 
 HAS_SCOPES = ctypes.CDLL(None).syscall(444, None, 0, 1) >= 6  # Landlock's, as the server asks for them
+# A tmpfs with other owners (src/boxinit/skeleton.c).
+HAS_SHARED_ROOTS = os.geteuid() == 0 and tuple(int(n) for n in re.findall(r"\d+", os.uname().release)[:2]) >= (6, 3)
 
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 ENV = ["PATH=" + PATH, "HOME=/home/user", "USER=user", "LANG=C.UTF-8", "TERM=dumb"]

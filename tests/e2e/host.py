@@ -152,9 +152,11 @@ class Install:
             return False
 
     def is_of_server(self, pid):
-        """A maker, or its child that keeps a root for the next boxes: that is in no box."""
-        return self.is_maker(pid) or (namespace(pid, "pid") == namespace("self", "pid") and
-                                      self.is_maker(parent(pid)))
+        """A maker, its child that keeps a root for the next boxes, or the child that this has for
+        a moment: they are in no box. Nor is one that has ended since it was seen."""
+        keeper = parent(pid)
+        return (self.is_maker(pid) or namespace(pid, "pid") == namespace("self", "pid") and
+                (self.is_maker(keeper) or self.is_maker(parent(keeper)))) or namespace(pid, "pid") is None
 
     def seen_inits(self):
         """Those that we may look at: for an ordinary user perhaps none."""

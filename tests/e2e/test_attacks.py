@@ -530,6 +530,35 @@ def test_nothing_but_what_is_meant_to_be_can_be_written(make, mode, without):
         assert mode.endswith("image") or r.text == ""
 
 
+COVERED = """echo secret > "$0/bound/secret" && mount -t tmpfs -o ro,nosuid,nodev tmpfs "$0/bound" && mount --rbind "$0" /opt &&
+exec "$@" """
+
+UNCOVER = """umount /opt/bound && echo uncovered; mount --bind /opt /mnt && echo bound alone
+mount -o remount,bind,rw /opt/bound && echo writable; mount -o remount,bind,dev,suid /opt/bound && echo devices
+cat /opt/bound/secret; mount -t tmpfs tmpfs /mnt && echo may mount"""
+
+
+@pytest.mark.skipif(not ROOT, reason="enters a box with all rights that its user namespace has")
+@pytest.mark.parametrize("mode", ["range", "shared"])
+def test_what_the_host_has_mounted_over_something_stays_covered_for_whoever_is_root_in_a_box(make, tmp_path, mode):
+    """As for any user namespace that was made with a copy of the host's mounts, and so for a root
+    that was handed over: nobody in a box has these rights, but they would not do it, either."""
+    (tmp_path / "bound").mkdir()
+    tmp_path.parent.chmod(0o755)
+    tmp_path.chmod(0o755)
+    prefix = ["unshare", "-m", "sh", "-c", COVERED, str(tmp_path)]
+    shares = mode == "shared" and agent_client.HAS_SHARED_ROOTS
+    for _ in range(20):  # where the machine has stood still a box may have its own root
+        with make(mode, prefix=prefix, ro_binds=[*agent_client.RO_BINDS, "/opt"]) as b:
+            enter = ["nsenter", f"--target={b.pid}", "--user", "--mount", "--setuid=0", "--setgid=0"]
+            is_shared = "idmapped" in dict(mounts_of(b))["/"]
+            told = subprocess.run([*enter, "sh", "-c", UNCOVER], capture_output=True, text=True).stdout.splitlines()
+        assert told == ["may mount"]
+        if is_shared == shares:
+            return
+    pytest.fail("no box has shared its root")
+
+
 def test_no_cgroup_but_its_own_is_seen_or_reached(box):
     told = box.run(["cat", "/proc/self/cgroup", "/proc/1/cgroup"]).text.split()
     assert told and {line.rpartition(":")[2] for line in told} == {"/"}

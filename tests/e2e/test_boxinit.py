@@ -639,11 +639,7 @@ def test_system_folders_cannot_be_written(box):
         assert "nosuid" in flags, where
 
 
-def kernel():
-    return tuple(int(n) for n in re.findall(r"\d+", os.uname().release)[:2])
-
-
-@pytest.mark.skipif(not ROOT or kernel() < (6, 3), reason="takes root, and a tmpfs with other owners: Linux 6.3")
+@pytest.mark.skipif(not agent_client.HAS_SHARED_ROOTS, reason="takes root, and a tmpfs with other owners: Linux 6.3")
 def test_a_shared_root_belongs_to_the_box_and_shows_the_host_as_it_is_now(tmp_path):
     """One maker, whose /etc is a folder of this test: what is put in the place of a file of it is seen by
     the next box, although that gets its root ready made. What only the machine's root can reach is not."""

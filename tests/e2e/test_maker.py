@@ -1,6 +1,7 @@
 """The maker: one boxinit that gives birth to the plain boxes of a server. No box depends on
 it, it holds nothing that is not its own, and it ends with its server."""
 import array
+import contextlib
 import os
 import pathlib
 import random
@@ -11,7 +12,7 @@ import threading
 
 import agent_client
 import pytest
-from host import is_running, links, namespace, parent, pid_inside, wait_until
+from host import children, is_running, links, namespace, parent, pid_inside, wait_until
 
 pytestmark = pytest.mark.every_tier
 NO_POOL = {"ANYBOX_LOCAL_POOL": "0"}
@@ -181,6 +182,31 @@ def test_a_keeper_ends_when_nothing_is_made_and_with_its_maker(host):
     os.kill(maker, signal.SIGKILL)
     assert wait_until(lambda: not keepers(host))
     assert client.bash("cat /etc/hostname", sandbox_name="second")["stdout"] == "second\n"
+
+
+def stop_keepers(maker):
+    """Those that there are: it may be that they have ended."""
+    found = [pid for pid in children(maker.process.pid) if pid_inside(pid) != 1]
+    for pid in found:
+        try:
+            os.kill(pid, signal.SIGSTOP)
+        except ProcessLookupError:
+            pass
+    return [pid for pid in found if is_running(pid)]
+
+
+@pytest.mark.skipif(not agent_client.HAS_SHARED_ROOTS, reason="no boxes that share a root")
+def test_a_keeper_that_is_stopped_does_not_keep_boxes_from_being_made_and_ends_with_its_maker():
+    with contextlib.ExitStack() as boxes:
+        with agent_client.Maker() as maker:
+            stopped = []
+            while not stopped:
+                boxes.enter_context(agent_client.Box(mode=1, maker=maker))
+                stopped = stop_keepers(maker)
+            for _ in range(2):
+                b = boxes.enter_context(agent_client.Box(mode=1, maker=maker))
+                assert b.sh("cat /etc/hostname").text == "box\n"
+        assert wait_until(lambda: not [pid for pid in stopped if is_running(pid)])
 
 
 def test_a_maker_holds_nothing_but_its_socket(host):
