@@ -14,9 +14,6 @@
  * own tmpfs. And it is locked as what a user namespace inherits is, so that no right in a box
  * uncovers what the host has mounted something over, or takes a flag from a mount.
  *
- * It is built for boxes that come one after the other. One that comes alone would wait for it, and
- * builds its own root.
- *
  * The host's folders go on living: a skeleton is used for a moment only, as the server's own
  * picture of the machine is (provider/local/snapshot.h), and never with another view. The keeper
  * ends after that moment, or with its maker: nothing of the host is held by one who is idle, nor
@@ -229,20 +226,13 @@ static void make_anew(struct skeleton *s, const struct spec *spec, struct str vi
 void skeleton_prepare(struct skeleton *s, const struct spec *spec)
 {
     struct buf view own_buf = {0};
-    int64_t now_ms = clock_mono_ms();
-    bool is_alone = s->asked_ms == 0 || now_ms - s->asked_ms >= FRESH_MS;
 
     if (s->is_refused || !has_shared_root(spec)) {
         return;
     }
-    s->asked_ms = now_ms;
-    if (is_alone) {
-        forget(s);
-        return;
-    }
     buf_init(&view, VIEW_MAX);
     put_view(spec, &view);
-    if (s->keeper < 0 || now_ms - s->made_ms >= FRESH_MS ||
+    if (s->keeper < 0 || clock_mono_ms() - s->made_ms >= FRESH_MS ||
         !str_eq(buf_str(&view), buf_str(&s->view))) {
         make_anew(s, spec, buf_str(&view));
     }
@@ -271,7 +261,7 @@ int skeleton_clone(struct skeleton *s, const struct spec *spec, pid_t pid)
     char path[64];
     int tree = -1;
 
-    if (s->keeper < 0 || !has_shared_root(spec)) {
+    if (s->is_refused || !has_shared_root(spec)) {
         return -1;
     }
     (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);

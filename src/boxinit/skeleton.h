@@ -14,14 +14,13 @@ struct skeleton {
     pid_t pid;       /* of the last one, that may have ended */
     bool is_refused; /* by this kernel, or with the rights that we have, or late: not tried again */
     int64_t made_ms;
-    int64_t asked_ms; /* the last box that it may have been for; 0: none yet */
-    struct buf view;  /* what it shows of the host */
+    struct buf view; /* what it shows of the host */
 };
 
 void skeleton_init(struct skeleton *s);
 
-/* Before the birth of a box that it may be for: where there was another a moment ago it is built, and
- * anew where it is older than that or shows something else, while the caller goes on. */
+/* Before the birth of a box that it may be for: it is built anew where it is older than a moment
+ * or shows something else, while the caller goes on. */
 void skeleton_prepare(struct skeleton *s, const struct spec *spec);
 
 /* A clone of it with the owners of PID 1's user namespace, to be sent to `pid`. -1: none, the

@@ -458,7 +458,6 @@ class Box(Agent):
             raise
 
     def start_by(self, maker, spec, order):
-        maker.send(spec, "/proc").close()  # nothing can be made there; the next one has company
         with maker.send(spec, self.folder) as control:
             self.give_order(control, order)
 
