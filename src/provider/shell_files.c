@@ -302,11 +302,11 @@ static void add_temp(struct job *j)
     buf_addf(&j->script, "(umask 077;: >\"$u\")||exit %d;", NO_RIGHT);
 }
 
-static void add_finish(struct job *j)
+static void add_finish(struct job *j, const char *then)
 {
     buf_addf(&j->script,
-             "chmod $m \"$u\"&&mv -f -- \"$u\" \"$t\"||{ rm -f -- \"$u\";exit %d;};%s\"$t\"",
-             NO_RIGHT, STAT);
+             "chmod $m \"$u\"&&mv -f -- \"$u\" \"$t\"||{ rm -f -- \"$u\";exit %d;};%s%s\"$t\"",
+             NO_RIGHT, then, STAT);
 }
 
 static int write_with_script(struct job *j, mode_t mode, enum write_flags flags, const char *random,
@@ -316,7 +316,7 @@ static int write_with_script(struct job *j, mode_t mode, enum write_flags flags,
     add_temp(j);
     buf_addf(&j->script, "{ %scat;} >\"$u\"||{ rm -f -- \"$u\";exit %d;};",
              flags & FILE_APPEND ? "[ ! -e \"$t\" ]||cat <\"$t\";" : "", NO_RIGHT);
-    add_finish(j);
+    add_finish(j, "");
     if (job_run(j, from, e) < 0) {
         return -1;
     }
@@ -333,48 +333,68 @@ static void remove_temp(struct job *j, struct str temp)
     int status;
 
     buf_init(&script, SHELL_TEXT_MAX);
-    buf_add(&script, S("rm -f -- "));
+    buf_add(&script, S("rm -rf -- "));
     buf_add_quoted(&script, temp);
     (void)!j->way->run(j->box, &ctx, buf_str(&script), NULL, &nowhere, &status, &ignored);
 }
 
-static int write_stored(struct job *j, mode_t mode, enum write_flags flags, const char *random,
-                        const struct source *from, struct file_info *out, struct err *e)
+/* The new file is born in a folder that nobody else can enter, $w: whoever stores it may give it
+ * any mode at first. It is not there before, since ext4 writes a file to the disk at once that was
+ * emptied and filled again, which takes as long as to send it. */
+static int make_temp_folder(struct job *j, struct str *temp, struct err *e)
 {
-    size_t head = j->script.len;
-    const char *append = flags & FILE_APPEND
-                             ? "if [ -e \"$t\" ];then cat <\"$t\" >\"$u.a\"&&"
-                               "cat <\"$v\" >>\"$u.a\"&&mv -f -- \"$u.a\" \"$v\";fi;"
-                             : "";
-
-    add_target(j, mode, flags, random);
-    add_temp(j);
-    buf_add(&j->script, S("printf %s \"$u\""));
+    buf_addf(&j->script, "(umask 077;mkdir -- \"$u\")||exit %d;printf %%s \"$u\"", NO_RIGHT);
     if (job_run(j, NULL, e) < 0) {
         return -1;
     }
     if (j->status != 0) {
         return job_fail(j, "write", e);
     }
-    struct str temp = arena_str(j->ctx->arena, buf_str(&j->out));
-    struct str sent =
-        str_has(temp, '$') ? arena_printf(j->ctx->arena, "/tmp/.anybox-%s.u", random) : temp;
-    if (j->way->store(j->box, j->ctx, sent, from, e) < 0) {
-        remove_temp(j, temp);
-        remove_temp(j, sent);
-        return -1;
-    }
-    j->script.len = head;
+    *temp = arena_str(j->ctx->arena, buf_str(&j->out));
+    return 0;
+}
+
+static int finish_stored(struct job *j, struct str sent, enum write_flags flags, struct err *e)
+{
+    const char *append = flags & FILE_APPEND
+                             ? "if [ -e \"$t\" ];then cat <\"$t\" >\"$w/a\"&&"
+                               "cat <\"$v\" >>\"$w/a\"&&mv -f -- \"$w/a\" \"$v\";fi;"
+                             : "";
+
     buf_clear(&j->out);
     buf_clear(&j->errors);
-    add_target(j, mode, flags, random);
-    buf_add(&j->script, S("v="));
+    buf_add(&j->script, S("w=$u;u=$w/f;v="));
     buf_add_quoted(&j->script, sent);
     buf_addf(&j->script, ";%s[ \"$v\" = \"$u\" ]||mv -f -- \"$v\" \"$u\"||exit %d;", append,
              NO_RIGHT);
-    add_finish(j);
-    if (job_run(j, NULL, e) < 0) {
+    add_finish(j, "rmdir -- \"$w\";");
+    return job_run(j, NULL, e);
+}
+
+static int write_stored(struct job *j, mode_t mode, enum write_flags flags, const char *random,
+                        const struct source *from, struct file_info *out, struct err *e)
+{
+    struct arena *a = j->ctx->arena;
+    size_t head = j->script.len;
+    struct str temp;
+
+    add_target(j, mode, flags, random);
+    if (make_temp_folder(j, &temp, e) < 0) {
+        return -1;
+    }
+    struct str sent = str_has(temp, '$') ? arena_printf(a, "/tmp/.anybox-%s.u", random)
+                                         : arena_printf(a, "%.*s/f", STR_ARG(temp));
+    int rc = j->way->store(j->box, j->ctx, sent, from, e);
+    if (rc == 0) {
+        j->script.len = head;
+        add_target(j, mode, flags, random);
+        rc = finish_stored(j, sent, flags, e);
+    }
+    if (rc < 0 || j->status != 0) {
         remove_temp(j, temp);
+        remove_temp(j, sent);
+    }
+    if (rc < 0) {
         return -1;
     }
     return j->status != 0 ? job_fail(j, "write", e)
