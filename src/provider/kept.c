@@ -34,7 +34,9 @@ bool kept_is_id(struct str id)
  *
  * A first call waits for this, so a command that takes no time costs few processes: what the
  * files say is written beside it, and where nobody will read its status there is none. To fork
- * takes about as long as the two tees need for their last bytes; only then it sleeps.
+ * takes about as long as the two tees need for their last bytes; only then it sleeps. All but
+ * bash wait for the files first: the end of a child would interrupt busybox's shell as it waits
+ * for a tee to open its pipe, and it gives up then (status 1, and nothing has run).
  */
 void kept_add(struct buf *script, const struct exec_req *req)
 {
@@ -62,7 +64,7 @@ void kept_add(struct buf *script, const struct exec_req *req)
     buf_add_quoted(script, kept_head(req->command));
     buf_addf(script,
              " >\"$k/s\";mv \"$k/s\" \"$k/started\") >/dev/null 2>&1 & w=$!;"
-             "s=${BASH_VERSION:+" KEPT_BASH "};"
+             "s=${BASH_VERSION:+" KEPT_BASH "};[ -n \"$s\" ]||wait $w;"
              "{ ${s:-sh} -c \"$x\" >\"$k/o\" 2>\"$k/e\";} 2>\"$k/said\";c=$?;i=0;wait $w;"
              "while [ $i -lt 40 ]&&{ [ ! -f \"$k/o.done\" ]||[ ! -f \"$k/e.done\" ];};do "
              "if [ $i -lt 10 ];then (:);else sleep 0.01 2>/dev/null||sleep 1;fi;i=$((i+1));done;"
