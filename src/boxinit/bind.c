@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -159,4 +160,12 @@ int bind_tree_old(int from, const char *to, unsigned flags, struct err *e)
         return err_sys(e, errno, "bind %s", to);
     }
     return protect_old(to, flags, e);
+}
+
+int bind_make_dir(const char *path, mode_t mode, struct err *e)
+{
+    if (mkdir(path, mode) < 0 && errno != EEXIST) {
+        return err_sys(e, errno, "make %s", path);
+    }
+    return 0;
 }

@@ -20,5 +20,7 @@ int bind_tree(int from, const char *to, unsigned flags, struct err *e) MUST_CHEC
 int bind_protect(const char *path, unsigned flags, struct err *e) MUST_CHECK;
 /* The same for kernels before 5.12, which cannot set flags on a whole tree at once. */
 int bind_tree_old(int from, const char *to, unsigned flags, struct err *e) MUST_CHECK;
+/* A folder to mount something at; it may be there already. */
+int bind_make_dir(const char *path, mode_t mode, struct err *e) MUST_CHECK;
 
 #endif

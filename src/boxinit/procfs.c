@@ -12,14 +12,6 @@
 #include "base/own.h"
 #include "boxinit/bind.h"
 
-static int make_dir(const char *path, mode_t mode, struct err *e)
-{
-    if (mkdir(path, mode) < 0 && errno != EEXIST) {
-        return err_sys(e, errno, "make %s", path);
-    }
-    return 0;
-}
-
 /* What was looked up in a /proc stays in the kernel's memory as long as that: so it is done in
  * a second one, which goes with what is apart. */
 static void looked_at(const char *apart, const char *name, char *path, size_t cap)
@@ -71,7 +63,7 @@ static int mask_folder(const char *apart, const char *path, struct err *e)
     char none[32];
 
     (void)snprintf(none, sizeof(none), "%s/none", apart);
-    if (make_dir(none, 0555, e) < 0) {
+    if (bind_make_dir(none, 0555, e) < 0) {
         return -1;
     }
     if (mount(none, path, NULL, MS_BIND, NULL) < 0) {
@@ -143,7 +135,8 @@ int procfs_make(const struct spec *spec, const char *apart, struct err *e)
     char other[32];
 
     looked_at(apart, "", other, sizeof(other));
-    if (make_dir(other, 0700, e) < 0 || mount_proc(other, e) < 0 || mount_proc("/proc", e) < 0) {
+    if (bind_make_dir(other, 0700, e) < 0 || mount_proc(other, e) < 0 ||
+        mount_proc("/proc", e) < 0) {
         return -1;
     }
     for (size_t i = 0; i < COUNTOF(fixed); i++) {

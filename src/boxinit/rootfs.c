@@ -47,14 +47,6 @@
 #define INO_MIN 16384
 #define INO_MAX 1048576
 
-static int make_dir(const char *path, mode_t mode, struct err *e)
-{
-    if (mkdir(path, mode) < 0 && errno != EEXIST) {
-        return err_sys(e, errno, "make %s", path);
-    }
-    return 0;
-}
-
 static int make_file(const char *path, struct err *e)
 {
     int why = mknod(path, S_IFREG | 0644, 0) < 0 ? errno : 0;
@@ -104,8 +96,8 @@ static int enter_new_root(struct err *e)
     if (mount("tmpfs", "/dev", "tmpfs", MS_NOSUID | MS_NODEV, ROOTFS_SPACE) < 0) {
         return err_sys(e, errno, "mount a tmpfs");
     }
-    if (make_dir("/dev/host", 0700, e) < 0 || make_dir("/dev/root", 0755, e) < 0 ||
-        make_dir("/dev/root" ROOTFS_APART, 0700, e) < 0) {
+    if (bind_make_dir("/dev/host", 0700, e) < 0 || bind_make_dir("/dev/root", 0755, e) < 0 ||
+        bind_make_dir("/dev/root" ROOTFS_APART, 0700, e) < 0) {
         return -1;
     }
     if (mount("/dev/root", "/proc", NULL, MS_BIND, NULL) < 0 ||
@@ -133,7 +125,7 @@ static int enter_shared_root(int tree, struct err *e)
     if (mount("tmpfs", "/proc/mnt", "tmpfs", MS_NOSUID | MS_NODEV, ROOTFS_SPACE) < 0) {
         return err_sys(e, errno, "mount a tmpfs");
     }
-    if (make_dir("/proc/mnt/host", 0700, e) < 0) {
+    if (bind_make_dir("/proc/mnt/host", 0700, e) < 0) {
         return -1;
     }
     if (syscall(SYS_pivot_root, "/proc", "/proc/mnt/host") < 0) {
@@ -222,7 +214,7 @@ static int show_host_path(const struct spec *spec, int host, const char *path, s
         return err_set(e, ERR_INVALID, "%s is neither a folder nor a file: not shown to a sandbox",
                        path);
     }
-    if ((S_ISDIR(is.st_mode) ? make_dir(path, 0755, e) : make_file(path, e)) < 0) {
+    if ((S_ISDIR(is.st_mode) ? bind_make_dir(path, 0755, e) : make_file(path, e)) < 0) {
         return -1;
     }
     return bind_tree(from, path, BIND_RDONLY | BIND_NODEV, e);
@@ -236,7 +228,7 @@ static int make_place(const char *folder, const char *name, const struct stat *i
     ssize_t n;
 
     if (S_ISDIR(is->st_mode)) {
-        return make_dir(path, 0755, e);
+        return bind_make_dir(path, 0755, e);
     }
     if (S_ISREG(is->st_mode) || S_ISCHR(is->st_mode)) {
         return make_place_file(folder, path, e);
@@ -344,7 +336,7 @@ static int make_plain_dirs(struct err *e)
                                         "/opt",     "/home", "/dev",     "/proc"};
 
     for (size_t i = 0; i < COUNTOF(names); i++) {
-        if (make_dir(names[i], 0755, e) < 0) {
+        if (bind_make_dir(names[i], 0755, e) < 0) {
             return -1;
         }
     }
@@ -366,8 +358,8 @@ static int show_writable(const struct spec *spec, const struct writable *w, stru
     const char *path = spec->image != NULL || spec->shared_root ? apart : w->at;
 
     (void)snprintf(apart, sizeof(apart), "%s/%s", apart_of(spec), w->name);
-    if ((!spec->shared_root && make_dir(w->at, 0755, e) < 0) ||
-        (path == apart && make_dir(path, 0700, e) < 0)) {
+    if ((!spec->shared_root && bind_make_dir(w->at, 0755, e) < 0) ||
+        (path == apart && bind_make_dir(path, 0700, e) < 0)) {
         return -1;
     }
     if (w->payload && !spec_shares_uid(spec) && chown(path, BOX_UID, BOX_UID) < 0) {
@@ -411,7 +403,7 @@ static const char *const own_names[][2] = {{"hosts", "/etc/hosts"}, {"hostname",
 static int make_places_for_own(struct err *e)
 {
     for (size_t i = 0; i < COUNTOF(writables); i++) {
-        if (make_dir(writables[i].at, 0755, e) < 0) {
+        if (bind_make_dir(writables[i].at, 0755, e) < 0) {
             return -1;
         }
     }
@@ -501,7 +493,7 @@ static int make_dev(const struct spec *spec, int host, struct err *e)
             return -1;
         }
     }
-    return make_dir("/dev/pts", 0755, e);
+    return bind_make_dir("/dev/pts", 0755, e);
 }
 
 static int mount_terminals(struct err *e)
